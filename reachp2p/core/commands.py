@@ -1,0 +1,67 @@
+"""What the application wishes: the arguments of an engine's commands, as plain values."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class CapabilitySpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One capability as its agent declares it. Schemas are the exact bytes of JSON Schema 2020-12 documents."""
+
+    name: str
+    description: str = ""
+    parameters: bytes | None = None
+    result: bytes | None = None
+    repeatable: bool = False
+    """The handler may run twice for one call without harm, so a lost attempt is retried elsewhere."""
+    timeout: float | None = None
+    """Seconds; the default deadline of a call that names none."""
+    concurrency_max: int = 64
+    """Handlers of this capability at once on this node; a further call waits in a queue of the same length, then 1406."""
+
+
+class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One agent to offer. Text fields are checked by `Engine.register` (1707 with the reason)."""
+
+    agent: str
+    version: str = "0.0.0"
+    description: str = ""
+    owner: str = ""
+    capabilities: tuple[CapabilitySpec, ...] = ()
+    tags: dict[str, str] = {}
+    weight: float = 1.0
+    """0.1 to 10; a virtual-node multiplier."""
+
+
+class RouteQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom a call is for: an agent id, a capability, or both (then that agent's capability); neither is refused (1302)."""
+
+    agent: str | None = None
+    capability: str | None = None
+    tags: dict[str, str] = {}
+    policy: str = "random"
+    """`random`, `round_robin` or `consistent_hash`."""
+    key: str | None = None
+    """Routing key of `consistent_hash`; required by it."""
+
+
+class CallSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One request/reply call. `timeout` is the whole call's, retries included, in seconds."""
+
+    query: RouteQuery
+    payload: bytes
+    content_type: str = "application/cbor"
+    timeout: float | None = None
+    session_id: bytes | None = None
+    idempotency_key: str | None = None
+    traceparent: str | None = None
+
+
+class InvokeResult(msgspec.Struct, frozen=True, kw_only=True):
+    """How a handler ended. `code` 0 is a result; 1403 raised, 1405 the parameters did not fit (then not executed)."""
+
+    code: int = 0
+    content_type: str = "application/cbor"
+    payload: bytes = b""
+    detail: str = ""
+    executed: bool = True

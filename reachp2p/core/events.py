@@ -1,0 +1,143 @@
+"""What an engine tells the application (`Notify`). Events are in the past tense and carry natural values."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+import msgspec
+
+from reachp2p.core.ids import Address, Life, NodeId
+
+
+class MemberState(Enum):
+    """What we believe about another node. Order of rank: ALIVE < SUSPECT < DEAD; LEFT is the subject's own word."""
+
+    ALIVE = "ALIVE"
+    SUSPECT = "SUSPECT"
+    DEAD = "DEAD"
+    LEFT = "LEFT"
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all events. `at` is the engine's monotonic time in seconds."""
+
+    at: float
+
+
+class Started(Event, frozen=True, kw_only=True):
+    """The node has its life and announces itself."""
+
+    life: Life
+
+
+class StartRefused(Event, frozen=True, kw_only=True):
+    """The node will not start (1601): its state folder is fenced, or another live node runs under its key."""
+
+    code: int
+    reason: str
+
+
+class Joined(Event, frozen=True, kw_only=True):
+    """The first other member has answered; from now on the view converges."""
+
+    via: Address | None
+
+
+class SelfContacted(Event, frozen=True, kw_only=True):
+    """A seed address leads back to this node; that is not joining (once per address)."""
+
+    address: Address
+
+
+class MemberChanged(Event, frozen=True, kw_only=True):
+    """A member appeared (`old` None), changed state, opened a new life, or was forgotten (`new` None)."""
+
+    node: NodeId
+    name: str
+    life: Life
+    incarnation: int
+    old: MemberState | None
+    new: MemberState | None
+    reason: str
+
+
+class RecordChanged(Event, frozen=True, kw_only=True):
+    """An agent of a node was registered, changed (`present`) or withdrawn."""
+
+    node: NodeId
+    agent: str
+    version: int
+    present: bool
+
+
+class CallEnded(Event, frozen=True, kw_only=True):
+    """The one end of a call. `code` 0 is a result, else a code of `reachp2p.errors`.
+
+    `attempts` counts instances asked; `node` is the one that answered or was last asked.
+    """
+
+    call: bytes
+    code: int
+    content_type: str
+    payload: bytes
+    detail: str
+    node: NodeId | None
+    agent: str | None
+    attempts: int
+
+
+class CloneSeen(Event, frozen=True, kw_only=True):
+    """Another live node under our own key was seen; it is the lower life and is told to stop."""
+
+    other: Life
+    address: Address | None
+
+
+class Paused(Event, frozen=True, kw_only=True):
+    """A higher life of our own key was heard of: nothing new is started until its challenge ends."""
+
+    other: Life
+
+
+class Resumed(Event, frozen=True, kw_only=True):
+    """Nobody answered for the higher life; this node goes on under a new life above it."""
+
+    life: Life
+
+
+class Fenced(Event, frozen=True, kw_only=True):
+    """A higher life of our own key is alive: this node has stopped for good (1601) and its folder is marked."""
+
+    other: Life
+
+
+class DrainFinished(Event, frozen=True, kw_only=True):
+    """After `leave`: goodbye is said and spread, calls are finished or handed back; the driver may stop."""
+
+    unfinished: int
+
+
+class ClockStepped(Event, frozen=True, kw_only=True):
+    """Wall time moved by `seconds` against the steady clock. Only validity judgements are affected."""
+
+    seconds: float
+
+
+class Lagged(Event, frozen=True, kw_only=True):
+    """Our timers fired `seconds` late: we doubt ourselves first (LESSONS 8, 9)."""
+
+    seconds: float
+
+
+class StorageFailed(Event, frozen=True, kw_only=True):
+    """A write failed. What was to follow it was not sent."""
+
+    table: str
+    reason: str
+
+
+class NameShared(Event, frozen=True, kw_only=True):
+    """Two keys use one display name; both are listed (once per pair of keys)."""
+
+    name: str
+    nodes: tuple[NodeId, NodeId]

@@ -1,0 +1,156 @@
+"""Names of things, and the two kinds of chance.
+
+Everything in the network is named here once: nodes by their public key, runs of a node by a life, links by a
+number that is local to one engine, agents, capabilities, tags and versions by checked text. Nothing in this
+module does any work beyond checking; every other core module may import it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Annotated, NewType, Protocol, TypeVar
+
+import msgspec
+from msgspec import Meta
+
+from reachp2p.errors import InvalidIdentifier
+
+NodeId = NewType("NodeId", bytes)
+"""A node's Ed25519 public key, 32 bytes. Names and addresses are attributes, never identities."""
+
+LinkId = NewType("LinkId", int)
+"""One link of this engine. Positive: dialled by the engine. Negative: accepted by the driver."""
+
+Ticket = NewType("Ticket", int)
+"""Names one `Persist` or `Delete` until the driver answers it."""
+
+NODE_ID_BYTES = 32
+LIFE_ID_BYTES = 16
+MESSAGE_ID_BYTES = 16
+NONCE_BYTES = 8
+EPOCH_MAX = 2**48 - 1
+"""At one start a second it lasts nine million years; a larger number can only be an attack or a defect."""
+COUNTER_MAX = 2**63 - 1
+"""Bound of incarnations and versions. A life that reaches it opens a new life (LESSONS 2)."""
+
+T = TypeVar("T")
+
+
+class Life(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
+    """One run of a node: `epoch` grows with every start, `life_id` (16 bytes) is random.
+
+    Lives of one node are ordered by (epoch, life_id), so two clones started at one epoch have a fixed winner.
+    """
+
+    epoch: Annotated[int, Meta(ge=0, le=EPOCH_MAX)]
+    life_id: Annotated[bytes, Meta(min_length=LIFE_ID_BYTES, max_length=LIFE_ID_BYTES)]
+
+    def __str__(self) -> str:
+        return f"{self.epoch}.{self.life_id[:4].hex()}"
+
+
+class Address(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
+    """Where a node can be reached: a literal IP address and one port number for both UDP and TCP."""
+
+    host: Annotated[str, Meta(min_length=2, max_length=64)]
+    port: Annotated[int, Meta(ge=1, le=65_535)]
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def split_host_port(text: str, default_port: int | None = None) -> tuple[str, int]:
+    """Split `host:port`, `[v6]:port`, or, with `default_port`, a bare host or bare IPv6 literal.
+
+    Raises `InvalidIdentifier` (1707) with the reason when the text is not one of these.
+    """
+    host, port_text = text, ""
+    if text.startswith("["):
+        host, closed, rest = text[1:].partition("]")
+        if not closed or (rest and not rest.startswith(":")):
+            raise InvalidIdentifier(f"address {text!r}: write an IPv6 address as [::1]:7946")
+        port_text = rest[1:]
+    elif text.count(":") == 1:
+        host, _, port_text = text.partition(":")
+    if not host:
+        raise InvalidIdentifier(f"address {text!r}: the host is missing")
+    if not port_text:
+        if default_port is None:
+            raise InvalidIdentifier(f"address {text!r}: the port is missing, as in 127.0.0.1:7946")
+        return host, default_port
+    if not (port_text.isascii() and port_text.isdigit() and int(port_text) <= 65535):
+        raise InvalidIdentifier(f"address {text!r}: the port must be a number from 0 to 65535")
+    return host, int(port_text)
+
+
+_LABEL = r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?"
+_AGENT_ID = re.compile(rf"{_LABEL}/{_LABEL}")
+_CAPABILITY = re.compile(rf"{_LABEL}(?:\.{_LABEL}){{0,7}}")
+_TAG_KEY = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
+_VERSION = re.compile(
+    r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
+    r"(?:-(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(?:\.(?:0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?"
+    r"(?:\+[0-9a-zA-Z-]+(?:\.[0-9a-zA-Z-]+)*)?",
+    re.ASCII,
+)
+
+
+def check_agent_id(text: str) -> str:
+    """Return `text` if it is `namespace/name`, each 1 to 64 of a-z, 0-9, _ and - (not at an end)."""
+    if not _AGENT_ID.fullmatch(text):
+        raise InvalidIdentifier(
+            f"agent id {text!r}: write namespace/name in lower case letters, digits, '-' and '_', as in nlp/summarizer"
+        )
+    return text
+
+
+def check_capability(text: str) -> str:
+    """Return `text` if it is 1 to 8 dotted lower-case labels, as in `text.summarize`."""
+    if not _CAPABILITY.fullmatch(text):
+        raise InvalidIdentifier(
+            f"capability {text!r}: write dotted labels of lower case letters, digits, '-' and '_', as in text.summarize"
+        )
+    return text
+
+
+def check_tag_key(text: str) -> str:
+    """Return `text` if it is lower snake case of at most 64 characters."""
+    if len(text) > 64 or not _TAG_KEY.fullmatch(text):
+        raise InvalidIdentifier(f"tag key {text!r}: write lower snake case of at most 64 characters, as in cost_tier")
+    return text
+
+
+def check_version(text: str) -> str:
+    """Return `text` if it is a semantic version (SemVer 2.0.0) of at most 64 characters."""
+    if len(text) > 64 or not _VERSION.fullmatch(text):
+        raise InvalidIdentifier(f"version {text!r}: write a semantic version, as in 1.2.0")
+    return text
+
+
+def short(identity: bytes) -> str:
+    """The first eight hex digits, for people; never for look-ups."""
+    return identity[:4].hex()
+
+
+class Rng(Protocol):
+    """Choices of the protocol: which member, what jitter. Seeded in the simulator; need not be secret."""
+
+    def random(self) -> float:
+        """A float in [0, 1)."""
+
+    def randrange(self, stop: int, /) -> int:
+        """An int in [0, stop)."""
+
+    def shuffle(self, items: list[T], /) -> None:
+        """Shuffle in place."""
+
+    def sample(self, items: Sequence[T], k: int, /) -> list[T]:
+        """`k` distinct items."""
+
+
+class Entropy(Protocol):
+    """Bytes that must not be guessed: nonces, life ids, message ids. `os.urandom` in the runtime."""
+
+    def token(self, size: int, /) -> bytes:
+        """`size` fresh random bytes."""

@@ -1,0 +1,89 @@
+"""What one engine is told when it is built: who it is, and the constants of the protocol.
+
+The defaults are those of DESIGN §5 with their sources. Times are seconds, sizes bytes. `Settings` is per node;
+every node of a cluster should have the same `Protocol`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from reachp2p.core.ids import Address
+
+
+@dataclass(slots=True, frozen=True)
+class Protocol:
+    """Constants of membership, dissemination and calls."""
+
+    probe_interval: float = 1.0
+    """T, the protocol period (SWIM §3; memberlist LAN)."""
+    probe_timeout: float = 0.5
+    """How long a direct Ack may take; shrinks towards the measured round trip, never grows past this at health 0."""
+    indirect_probes: int = 3
+    """k (SWIM §3.1)."""
+    nack_fraction: float = 0.8
+    """A helper nacks after this part of the time-out (Lifeguard §IV.A)."""
+    retransmit_multiplier: int = 3
+    """λ: each update is sent at most λ·⌈ln(n+1)⌉ times by a node (SWIM §4.1; natural log)."""
+    suspicion_alpha: float = 4.0
+    """α: S_min = α·max(1, log10 n)·T (memberlist LAN)."""
+    suspicion_beta: float = 6.0
+    """β: S_max = β·S_min (Lifeguard §IV.B)."""
+    suspicion_confirmations: int = 3
+    """K: distinct members whose accusations shorten the timer; min(K, n-2) are expected."""
+    health_max: int = 8
+    """S of Lifeguard's local health multiplier, 0…S."""
+    gossip_interval: float = 0.2
+    gossip_fanout: int = 3
+    push_pull_interval: float = 30.0
+    """P, scaled by ⌈lg n − lg 32⌉ + 1 above 32 members (memberlist)."""
+    recontact_interval: float = 60.0
+    """R: dead members and unreached seeds are contacted again for ever, one a turn, with jitter."""
+    gossip_to_dead: float = 120.0
+    """G: how long a DEAD member still receives gossip, so that it can refute."""
+    link_keepalive: float = 20.0
+    link_idle_close: float = 300.0
+    link_open_timeout: float = 5.0
+    successor_links: int = 3
+    refusal_dialers: int = 8
+    """Members, chosen by hash of the subject, that dial a lost process at once."""
+    ping_req_per_origin: float = 5.0
+    """Relayed probes a node does for one origin, per second (burst the same)."""
+    head_validity: float = 3600.0
+    """Renewed at half of it, through anti-entropy only."""
+    clock_tolerance: float = 600.0
+    tombstone_retention: float = 4800.0
+    """80 min: head validity + twice the tolerance, so that no valid record outlives its tombstone."""
+    start_answer_timeout: float = 0.5
+    """How long a starting node waits for what others hold about its own id."""
+    datagram_max: int = 1_400
+    frame_max: int = 65_536
+    frame_messages_max: int = 32
+    payload_max: int = 1_048_576
+    members_max: int = 16_384
+    records_per_node_max: int = 256
+    broadcast_queue_max: int = 8_192
+    links_max: int = 1_024
+    link_queue_max: int = 8_388_608
+    """Bytes waiting for one link; beyond it new messages are refused (calls) or dropped (gossip), counted."""
+    pending_calls_max: int = 65_536
+    invocations_max: int = 4_096
+    """Handlers running at once in this node, over all agents."""
+    call_timeout: float = 30.0
+    attempt_fraction: float = 0.7
+    """Share of the remaining time that one attempt may use while another is still possible (DESIGN §8)."""
+    hops_max: int = 10
+    virtual_nodes: int = 150
+
+
+@dataclass(slots=True, frozen=True)
+class Settings:
+    """Who this node is. `addresses` are told to others; seeds are resolved by the driver (`Engine.set_seeds`)."""
+
+    cluster_id: str
+    name: str
+    addresses: tuple[Address, ...]
+    zone: str = ""
+    take_over: bool = False
+    """Start above any life of this key, even one that answers (DESIGN §3)."""
+    protocol: Protocol = field(default_factory=Protocol)

@@ -1,0 +1,90 @@
+"""What an engine answers to questions: snapshots of its view, safe to keep and to print."""
+
+from __future__ import annotations
+
+import msgspec
+
+from reachp2p.core.events import MemberState
+from reachp2p.core.ids import Address, Life, NodeId
+
+
+class MemberView(msgspec.Struct, frozen=True, kw_only=True):
+    """One member as this node sees it. Times are the engine's monotonic seconds; `rtt` seconds or None."""
+
+    node: NodeId
+    name: str
+    is_self: bool
+    state: MemberState
+    life: Life
+    incarnation: int
+    version: int
+    complete: int
+    addresses: tuple[Address, ...]
+    zone: str
+    state_since: float
+    rtt: float | None
+    linked: bool
+    refused: bool
+    """Its process answered by refusal: it is skipped by routing before it is DEAD."""
+
+
+class CapabilityView(msgspec.Struct, frozen=True, kw_only=True):
+    """One capability of an agent on a node."""
+
+    name: str
+    description: str
+    repeatable: bool
+    timeout: float | None
+    parameters: bytes | None
+    """Hash of the JSON Schema, or None."""
+
+
+class AgentView(msgspec.Struct, frozen=True, kw_only=True):
+    """One agent as one node offers it (an instance)."""
+
+    agent: str
+    node: NodeId
+    node_name: str
+    state: MemberState
+    version: str
+    registry_version: int
+    description: str
+    owner: str
+    capabilities: tuple[CapabilityView, ...]
+    tags: dict[str, str]
+    weight: float
+
+
+class CandidateView(msgspec.Struct, frozen=True, kw_only=True):
+    """One instance in an explanation. `removed_by` names the stage that took it out, or None; `why` says so in words.
+
+    `position` is its place in the preference list (consistent hash) or None; `share` its expected share of calls.
+    """
+
+    agent: str
+    node: NodeId
+    node_name: str
+    state: MemberState
+    version: str
+    weight: float
+    removed_by: str | None
+    why: str
+    position: int | None
+    share: float | None
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a call goes where it goes: every instance, every stage, and the pick."""
+
+    capability: str | None
+    agent: str | None
+    policy: str
+    key: str | None
+    candidates: tuple[CandidateView, ...]
+    picked: NodeId | None
+    picked_agent: str | None
+    code: int
+    """0, or the error a call would get."""
+    reason: str
+    table_version: int
+    ring_fingerprint: str | None

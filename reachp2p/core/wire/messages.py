@@ -1,0 +1,358 @@
+"""Every message of wire version 1, as frozen structs. Numbers and keys are append-only.
+
+A message travels as the CBOR array [number, {key: value}] (docs/protocol/wire.cddl). Integer keys from 128 on are
+optional extensions: a receiver that does not know one keeps it and goes on; an unknown key below 128 rejects that
+message; an unknown number is skipped. `KEYS` of each class maps its fields to their keys; fields equal to their
+default are left out. Messages below 32 may travel in datagrams and in frames, the others only in frames.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import Meta
+
+from reachp2p.core.ids import COUNTER_MAX, MESSAGE_ID_BYTES, NODE_ID_BYTES, NONCE_BYTES, Life
+
+WIRE_VERSION = 1
+"""Byte 0 of each datagram and of the hello."""
+EXTENSION_KEY_MIN = 128
+EXTENSIONS_MAX = 16
+
+NodeIdField = Annotated[bytes, Meta(min_length=NODE_ID_BYTES, max_length=NODE_ID_BYTES)]
+Nonce = Annotated[bytes, Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
+MessageId = Annotated[bytes, Meta(min_length=MESSAGE_ID_BYTES, max_length=MESSAGE_ID_BYTES)]
+Hash = Annotated[bytes, Meta(min_length=16, max_length=16)]
+"""BLAKE2b-128."""
+Counter = Annotated[int, Meta(ge=0, le=COUNTER_MAX)]
+Signed = Annotated[bytes, Meta(min_length=70, max_length=65_536)]
+"""A COSE_Sign1 object, byte for byte as its signer made it."""
+SmallSigned = Annotated[bytes, Meta(min_length=70, max_length=1_200)]
+"""A COSE_Sign1 object that fits a datagram."""
+Text = Annotated[str, Meta(max_length=256)]
+LongText = Annotated[str, Meta(max_length=4_096)]
+Extensions = dict[int, Any]
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all messages. Subclasses say their `NUMBER` and the integer key of each field."""
+
+    NUMBER: ClassVar[int]
+    KEYS: ClassVar[dict[str, int]]
+
+    extensions: Extensions = {}
+
+
+# Failure detection (docs/protocol/membership.md)
+
+
+class Ping(Message, frozen=True, kw_only=True):
+    """Are you there? `origin` is the node that asked us to ask (PingReq), and None when we ask for ourselves."""
+
+    NUMBER = 1
+    KEYS: ClassVar[dict[str, int]] = {"nonce": 1, "origin": 2}
+    nonce: Nonce
+    origin: NodeIdField | None = None
+
+
+class Ack(Message, frozen=True, kw_only=True):
+    """Answer to a Ping. An Ack to a relayed Ping travels alone in its datagram, which the helper forwards whole."""
+
+    NUMBER = 2
+    KEYS: ClassVar[dict[str, int]] = {"nonce": 1, "origin": 2}
+    nonce: Nonce
+    origin: NodeIdField | None = None
+
+
+class PingReq(Message, frozen=True, kw_only=True):
+    """Please ping `target` for me (SWIM §3.1); the helper answers with `RelayedAck` or, at 80 % of `timeout_ms`, `Nack`."""
+
+    NUMBER = 3
+    KEYS: ClassVar[dict[str, int]] = {"nonce": 1, "target": 2, "timeout_ms": 3}
+    nonce: Nonce
+    target: NodeIdField
+    timeout_ms: Annotated[int, Meta(ge=1, le=60_000)]
+
+
+class Nack(Message, frozen=True, kw_only=True):
+    """The helper heard nothing from the target yet (Lifeguard §IV.A): the path to the helper works."""
+
+    NUMBER = 4
+    KEYS: ClassVar[dict[str, int]] = {"nonce": 1}
+    nonce: Nonce
+
+
+class RelayedAck(Message, frozen=True, kw_only=True):
+    """The target's whole Ack datagram, addressed to the helper and signed by the target, unchanged."""
+
+    NUMBER = 5
+    KEYS: ClassVar[dict[str, int]] = {"nonce": 1, "datagram": 2}
+    nonce: Nonce
+    datagram: Annotated[bytes, Meta(min_length=1, max_length=512)]
+
+
+# Updates in circulation (docs/protocol/dissemination.md)
+
+
+class HeadUpdate(Message, frozen=True, kw_only=True):
+    """A node's signed head (ALIVE) or its signed LEFT."""
+
+    NUMBER = 6
+    KEYS: ClassVar[dict[str, int]] = {"head": 1}
+    head: SmallSigned
+
+
+class AccusationUpdate(Message, frozen=True, kw_only=True):
+    """A signed accusation: it starts or shortens a refutable timer and raises nobody's numbers."""
+
+    NUMBER = 7
+    KEYS: ClassVar[dict[str, int]] = {"accusation": 1}
+    accusation: SmallSigned
+
+
+class RecordUpdate(Message, frozen=True, kw_only=True):
+    """A signed agent record that fits a datagram."""
+
+    NUMBER = 8
+    KEYS: ClassVar[dict[str, int]] = {"record": 1}
+    record: SmallSigned
+
+
+class HeadRequest(Message, frozen=True, kw_only=True):
+    """Send me what you hold about these nodes; answered by `HeadUpdate`s."""
+
+    NUMBER = 9
+    KEYS: ClassVar[dict[str, int]] = {"subjects": 1}
+    subjects: Annotated[list[NodeIdField], Meta(min_length=1, max_length=16)]
+
+
+class Challenge(Message, frozen=True, kw_only=True):
+    """To whoever runs at this address under my own key: prove that you live (DESIGN §3)."""
+
+    NUMBER = 10
+    KEYS: ClassVar[dict[str, int]] = {"nonce": 1, "life": 2}
+    nonce: Nonce
+    life: Life
+
+
+class ChallengeAnswer(Message, frozen=True, kw_only=True):
+    """I live: signed in the datagram by the shared key, `life` being the answerer's."""
+
+    NUMBER = 11
+    KEYS: ClassVar[dict[str, int]] = {"nonce": 1, "life": 2}
+    nonce: Nonce
+    life: Life
+
+
+# Links (docs/protocol/links.md)
+
+
+class Hello(Message, frozen=True, kw_only=True):
+    """First frame each way: who I am and what I understand. `intent` 0 member, 1 contact before announcing."""
+
+    NUMBER = 32
+    KEYS: ClassVar[dict[str, int]] = {
+        "wire_version": 1, "cluster_id": 2, "node": 3, "life": 4, "nonce": 5, "wire_min": 6, "wire_max": 7, "features": 8,
+    }  # fmt: skip
+    wire_version: Annotated[int, Meta(ge=0, le=255)]
+    cluster_id: Text
+    node: NodeIdField
+    life: Life
+    nonce: Annotated[bytes, Meta(min_length=16, max_length=16)]
+    wire_min: Annotated[int, Meta(ge=0, le=255)] = WIRE_VERSION
+    wire_max: Annotated[int, Meta(ge=0, le=255)] = WIRE_VERSION
+    features: Annotated[int, Meta(ge=0, le=2**32)] = 0
+
+
+class HelloProof(Message, frozen=True, kw_only=True):
+    """Second frame each way: signature over both hellos, in dialler-acceptor order (COSE external data)."""
+
+    NUMBER = 33
+    KEYS: ClassVar[dict[str, int]] = {"signature": 1}
+    signature: Annotated[bytes, Meta(min_length=64, max_length=64)]
+
+
+class Goodbye(Message, frozen=True, kw_only=True):
+    """This link ends on purpose. `code` is an error code of reachp2p.errors or 0."""
+
+    NUMBER = 34
+    KEYS: ClassVar[dict[str, int]] = {"reason": 1, "code": 2}
+    reason: Text = ""
+    code: Annotated[int, Meta(ge=0, le=9_999)] = 0
+
+
+class ContactRequest(Message, frozen=True, kw_only=True):
+    """Before announcing myself: what do you hold for my own id? (amnesia rule, DESIGN §3)"""
+
+    NUMBER = 35
+    KEYS: ClassVar[dict[str, int]] = {"node": 1}
+    node: NodeIdField
+
+
+class ContactAnswer(Message, frozen=True, kw_only=True):
+    """`held` is the head held for the asker or None; `heads` are the answerer's own head and up to 16 random members'."""
+
+    NUMBER = 36
+    KEYS: ClassVar[dict[str, int]] = {"held": 1, "heads": 2}
+    held: SmallSigned | None = None
+    heads: Annotated[list[SmallSigned], Meta(max_length=17)] = []
+
+
+class Chunk(Message, frozen=True, kw_only=True):
+    """A slice of one encoded message too large for a frame of its own; slices of several may interleave."""
+
+    NUMBER = 37
+    KEYS: ClassVar[dict[str, int]] = {"sequence": 1, "offset": 2, "total": 3, "data": 4}
+    sequence: Counter
+    offset: Annotated[int, Meta(ge=0, le=2**31)]
+    total: Annotated[int, Meta(ge=1, le=2**31)]
+    data: Annotated[bytes, Meta(min_length=1, max_length=65_536)]
+
+
+# Anti-entropy (docs/protocol/anti_entropy.md)
+
+
+class DigestEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What is held about one node: its head's numbers, and through which registry version its records are complete."""
+
+    node: NodeIdField
+    life: Life
+    left: bool
+    incarnation: Counter
+    version: Counter
+    complete: Counter
+
+
+class SyncOffer(Message, frozen=True, kw_only=True):
+    """Opens an exchange: a hash over my digest. Equal: answered by `SyncEnd`. Else by `SyncDigest`."""
+
+    NUMBER = 40
+    KEYS: ClassVar[dict[str, int]] = {"exchange": 1, "hash": 2, "nodes": 3}
+    exchange: Counter
+    hash: Hash
+    nodes: Counter
+
+
+class SyncDigest(Message, frozen=True, kw_only=True):
+    """A page of the sender's digest in NodeId order; `last` closes it. Initiator answers with delta and wants."""
+
+    NUMBER = 41
+    KEYS: ClassVar[dict[str, int]] = {"exchange": 1, "entries": 2, "last": 3}
+    exchange: Counter
+    entries: Annotated[list[DigestEntry], Meta(max_length=512)]
+    last: bool
+
+
+class SyncWant(Message, frozen=True, kw_only=True):
+    """Asks for what the receiver holds about these nodes beyond the given numbers (also outside an exchange: a pull)."""
+
+    NUMBER = 42
+    KEYS: ClassVar[dict[str, int]] = {"exchange": 1, "entries": 2}
+    exchange: Counter
+    entries: Annotated[list[DigestEntry], Meta(max_length=512)]
+
+
+class SyncDelta(Message, frozen=True, kw_only=True):
+    """Heads and records the receiver lacks, at most 64 records; records of a node in version order.
+
+    `through` says for each node up to which version its records are now complete (Scuttlebutt: if a delta is cut,
+    everything later of that node is left out). `doubts` are nodes that the sender believes DEAD or SUSPECT: the
+    receiver doubts them too and looks for itself. `last` ends the sender's part of the exchange.
+    """
+
+    NUMBER = 43
+    KEYS: ClassVar[dict[str, int]] = {"exchange": 1, "heads": 2, "records": 3, "through": 4, "doubts": 5, "last": 6}
+    exchange: Counter
+    heads: Annotated[list[SmallSigned], Meta(max_length=64)] = []
+    records: Annotated[list[Signed], Meta(max_length=64)] = []
+    through: Annotated[list[DigestEntry], Meta(max_length=64)] = []
+    doubts: Annotated[list[SmallSigned], Meta(max_length=64)] = []
+    last: bool = False
+
+
+class SyncEnd(Message, frozen=True, kw_only=True):
+    """The views are equal, or the sender has no more to say in this exchange."""
+
+    NUMBER = 44
+    KEYS: ClassVar[dict[str, int]] = {"exchange": 1, "equal": 2}
+    exchange: Counter
+    equal: bool = False
+
+
+# Calls (docs/protocol/calls.md)
+
+
+class Request(Message, frozen=True, kw_only=True):
+    """Execute a capability of an agent of the receiving life. `remaining_ms` is what is left of the caller's deadline."""
+
+    NUMBER = 50
+    KEYS: ClassVar[dict[str, int]] = {
+        "message_id": 1, "life": 2, "agent": 3, "capability": 4, "remaining_ms": 5, "hops_left": 6, "content_type": 7,
+        "payload": 8, "session_id": 9, "idempotency_key": 10, "traceparent": 11, "attempt": 12, "path": 13,
+    }  # fmt: skip
+    message_id: MessageId
+    life: Life
+    agent: Text
+    capability: Text
+    remaining_ms: Annotated[int, Meta(ge=1, le=86_400_000)]
+    payload: bytes
+    hops_left: Annotated[int, Meta(ge=0, le=64)] = 10
+    content_type: Text = "application/cbor"
+    session_id: MessageId | None = None
+    idempotency_key: Text | None = None
+    traceparent: Text | None = None
+    attempt: Annotated[int, Meta(ge=1, le=100)] = 1
+    path: Annotated[list[Text], Meta(max_length=16)] = []
+
+
+class Reply(Message, frozen=True, kw_only=True):
+    """The one end of a request. `code` 0 is a result; otherwise an error code, `payload` empty, `detail` for people.
+
+    `executed` is false when the handler was certainly never started, so that a second attempt elsewhere is safe.
+    """
+
+    NUMBER = 51
+    KEYS: ClassVar[dict[str, int]] = {
+        "message_id": 1, "code": 2, "content_type": 3, "payload": 4, "detail": 5, "executed": 6,
+    }  # fmt: skip
+    message_id: MessageId
+    code: Annotated[int, Meta(ge=0, le=9_999)] = 0
+    content_type: Text = "application/cbor"
+    payload: bytes = b""
+    detail: LongText = ""
+    executed: bool = True
+
+
+class Cancel(Message, frozen=True, kw_only=True):
+    """The caller no longer wants the answer; the callee cancels the handler and sends no reply."""
+
+    NUMBER = 52
+    KEYS: ClassVar[dict[str, int]] = {"message_id": 1}
+    message_id: MessageId
+
+
+# Larger bodies
+
+
+class SchemaWant(Message, frozen=True, kw_only=True):
+    """Asks for JSON Schemas by their content hash."""
+
+    NUMBER = 60
+    KEYS: ClassVar[dict[str, int]] = {"hashes": 1}
+    hashes: Annotated[list[Hash], Meta(min_length=1, max_length=32)]
+
+
+class SchemaBodies(Message, frozen=True, kw_only=True):
+    """JSON Schemas as their exact bytes; the receiver checks each against its hash. Unknown ones are left out."""
+
+    NUMBER = 61
+    KEYS: ClassVar[dict[str, int]] = {"bodies": 1}
+    bodies: Annotated[list[Annotated[bytes, Meta(max_length=65_536)]], Meta(max_length=32)]
+
+
+MESSAGES: tuple[type[Message], ...] = (
+    Ping, Ack, PingReq, Nack, RelayedAck, HeadUpdate, AccusationUpdate, RecordUpdate, HeadRequest, Challenge,
+    ChallengeAnswer, Hello, HelloProof, Goodbye, ContactRequest, ContactAnswer, Chunk, SyncOffer, SyncDigest, SyncWant,
+    SyncDelta, SyncEnd, Request, Reply, Cancel, SchemaWant, SchemaBodies,
+)  # fmt: skip
