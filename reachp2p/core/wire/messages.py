@@ -214,7 +214,8 @@ class Chunk(Message, frozen=True, kw_only=True):
 
 
 class DigestEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What is held about one node: its head's numbers, and through which registry version its records are complete."""
+    """What is held about one node: its head's numbers, through which registry version its records are complete, and
+    whether the holder believes it DEAD (its own verdict, told as a doubt and never adopted)."""
 
     node: NodeIdField
     life: Life
@@ -222,6 +223,7 @@ class DigestEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     incarnation: Counter
     version: Counter
     complete: Counter
+    dead: bool = False
 
 
 class SyncOffer(Message, frozen=True, kw_only=True):
