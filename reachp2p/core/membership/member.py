@@ -1,0 +1,115 @@
+"""What one node knows about another, and the one rule by which knowledge is merged (DESIGN §3, LESSONS 2).
+
+Evidence about a member is ordered by (life, left, incarnation); inside one incarnation the rank (ALIVE < SUSPECT <
+DEAD) and the head's version grow independently and are joined one by one. This is a join-semilattice: the result
+depends on the set of evidence only, never on order or repetition. We depart from a single total order (rank before
+version) because that would drop a registry change signed just before a suspicion, depending on which came first.
+
+Only heads, signed by their subject, carry numbers. A rank is local: SUSPECT and DEAD always quote the numbers of the
+head that is held. A higher incarnation beats DEAD, LEFT beats every incarnation of its life, only a higher life beats
+LEFT.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from reachp2p.core.events import MemberState
+from reachp2p.core.ids import Address, Life, NodeId
+from reachp2p.core.trust.facts import Checked
+from reachp2p.core.wire.facts import Head
+
+RANK = {MemberState.ALIVE: 0, MemberState.SUSPECT: 1, MemberState.DEAD: 2, MemberState.LEFT: 3}
+
+
+class Precedence(Enum):
+    """How a head compares with the one that is held."""
+
+    NEW_LIFE = "new life"
+    LEFT = "left"
+    REFUTES = "refutes"
+    UPDATES = "updates"
+    SAME = "same"
+    OUTDATED = "outdated"
+    EQUIVOCATES = "equivocates"
+
+
+def precedence(new: Checked[Head], held: Checked[Head]) -> Precedence:
+    """Compare two heads of one node; pure. Everything but SAME, OUTDATED and EQUIVOCATES supersedes what is held.
+
+    Two different bodies with equal numbers are an equivocation (DESIGN §3): both are valid, neither is newer.
+    """
+    a, b = new.fact, held.fact
+    if a.life != b.life:
+        return Precedence.NEW_LIFE if a.life > b.life else Precedence.OUTDATED
+    if a.left != b.left:
+        return Precedence.LEFT if a.left else Precedence.OUTDATED
+    if a.incarnation != b.incarnation:
+        return Precedence.REFUTES if a.incarnation > b.incarnation else Precedence.OUTDATED
+    if a.version != b.version:
+        return Precedence.UPDATES if a.version > b.version else Precedence.OUTDATED
+    return Precedence.SAME if new.digest == held.digest else Precedence.EQUIVOCATES
+
+
+def rank_after(old: MemberState, seen: Precedence) -> MemberState:
+    """The rank a member has once a superseding head is held: doubt ends with a new life or a new incarnation only."""
+    match seen:
+        case Precedence.LEFT:
+            return MemberState.LEFT
+        case Precedence.NEW_LIFE | Precedence.REFUTES:
+            return MemberState.ALIVE
+        case _:
+            return old
+
+
+@dataclass(slots=True)
+class Member:
+    """One row of the member table. Everything but `node` belongs to the life in `head` and ends with it."""
+
+    node: NodeId
+    head: Checked[Head]
+    state: MemberState
+    since: float
+    """When `state` began, monotonic seconds."""
+    learned_at: float
+    """When the first head of this life was merged."""
+    rtt: float | None = None
+    """Smoothed direct round trip in seconds (RFC 6298's gain of 1/8)."""
+    reached: dict[Address, bool] = field(default_factory=dict)
+    """Addresses at which a direct round trip with this life was completed; at most those in the head."""
+    refused: bool = False
+    """A dial to an address where this life once answered was refused: its process is gone (DESIGN §5)."""
+
+    @property
+    def life(self) -> Life:
+        """The life all other fields belong to."""
+        return self.head.fact.life
+
+    @property
+    def incarnation(self) -> int:
+        """The subject's own number inside the life."""
+        return self.head.fact.incarnation
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """Where the subject says it can be reached, first choice first."""
+        return tuple(self.head.fact.addresses)
+
+    @property
+    def address(self) -> Address | None:
+        """Where to send datagrams: an address that has answered before the others."""
+        for candidate in self.head.fact.addresses:
+            if candidate in self.reached:
+                return candidate
+        return self.head.fact.addresses[0] if self.head.fact.addresses else None
+
+    @property
+    def evidence(self) -> tuple[int, bytes, bool, int, int, int]:
+        """(epoch, life id, left, incarnation, rank, version): grows and never shrinks while the row exists."""
+        fact = self.head.fact
+        return (fact.life.epoch, fact.life.life_id, fact.left, fact.incarnation, RANK[self.state], fact.version)
+
+    def measured(self, seconds: float) -> None:
+        """Fold one direct round trip into `rtt`."""
+        self.rtt = seconds if self.rtt is None else self.rtt + (seconds - self.rtt) / 8

@@ -1,0 +1,144 @@
+"""The member table: one row a node, changed by merged evidence and own verdicts only.
+
+The table decides nothing: it applies the merge rule of `member`, keeps the order that other machines iterate in, and
+answers with what changed. Bound: `members_max` rows; a head about a further node is refused and counted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator
+
+import msgspec
+
+from reachp2p.core.counters import Counters
+from reachp2p.core.events import MemberState
+from reachp2p.core.ids import Life, NodeId
+from reachp2p.core.membership.member import Member, Precedence, precedence, rank_after
+from reachp2p.core.trust.facts import Checked
+from reachp2p.core.wire.facts import Head
+
+
+class Change(msgspec.Struct, frozen=True):
+    """What a merge or verdict did to one member. `old` is None for a new row, `new` None for a forgotten one."""
+
+    node: NodeId
+    member: Member
+    old: MemberState | None
+    new: MemberState | None
+    old_life: Life | None
+    seen: Precedence | None
+    reason: str
+
+    @property
+    def is_new_life(self) -> bool:
+        """A row that began, or began again under a higher life."""
+        return self.old_life is not None and self.old_life != self.member.life or self.old is None
+
+
+class MemberTable:
+    """All members but this node itself, in NodeId order. Size: at most `members_max`."""
+
+    def __init__(self, own: NodeId, members_max: int, counters: Counters) -> None:
+        self._own = own
+        self._members_max = members_max
+        self._counters = counters
+        self._rows: dict[NodeId, Member] = {}
+        self._order: list[NodeId] = []
+        self._present = 0
+
+    def merge(self, head: Checked[Head], now: float) -> tuple[Precedence, Change | None]:
+        """Apply one verified head of another node; returns how it compared and what changed, if anything."""
+        node = NodeId(head.fact.node)
+        assert node != self._own, "our own head is judged by OwnLife, never merged"
+        member = self._rows.get(node)
+        if member is None:
+            return self._insert(node, head, now)
+        seen = precedence(head, member.head)
+        if seen is Precedence.EQUIVOCATES:
+            self._counters.add("membership.equivocation")
+            if head.digest < member.head.digest:  # a fixed choice, so that views agree whatever came first
+                member.head = head
+            return seen, None
+        if seen in (Precedence.SAME, Precedence.OUTDATED):
+            return seen, None
+        old, old_life = member.state, member.life
+        state = rank_after(old, seen)
+        if seen is Precedence.NEW_LIFE:
+            if head.fact.left:
+                state = MemberState.LEFT
+            self._rows[node] = member = Member(node, head, state, now, now)
+        else:
+            if seen is Precedence.REFUTES:
+                member.refused = False
+            member.head = head
+            member.reached = {a: True for a in member.reached if a in head.fact.addresses}
+            if state is not old:
+                member.state, member.since = state, now
+        self._count(old, state)
+        return seen, Change(node, member, old, state, old_life, seen, seen.value)
+
+    def _insert(self, node: NodeId, head: Checked[Head], now: float) -> tuple[Precedence, Change | None]:
+        if len(self._rows) >= self._members_max:
+            self._counters.add("dropped.head.members_full")
+            return Precedence.OUTDATED, None
+        state = MemberState.LEFT if head.fact.left else MemberState.ALIVE
+        member = Member(node, head, state, now, now)
+        self._rows[node] = member
+        insort(self._order, node)
+        self._count(None, state)
+        return Precedence.NEW_LIFE, Change(node, member, None, state, None, Precedence.NEW_LIFE, "new member")
+
+    def doubt(self, node: NodeId, state: MemberState, now: float, reason: str) -> Change | None:
+        """Raise a member's rank to SUSPECT or DEAD; None if that is not a rise. The caller has its grounds."""
+        member = self._rows[node]
+        old = member.state
+        assert state in (MemberState.SUSPECT, MemberState.DEAD)
+        if old is MemberState.LEFT or (old is MemberState.DEAD) or old is state:
+            return None
+        member.state, member.since = state, now
+        self._count(old, state)
+        return Change(node, member, old, state, member.life, None, reason)
+
+    def forget(self, node: NodeId, reason: str) -> Change | None:
+        """Remove a row whose retention is over."""
+        member = self._rows.pop(node, None)
+        if member is None:
+            return None
+        del self._order[bisect_left(self._order, node)]
+        self._count(member.state, None)
+        return Change(node, member, member.state, None, member.life, None, reason)
+
+    def _count(self, old: MemberState | None, new: MemberState | None) -> None:
+        alive = (MemberState.ALIVE, MemberState.SUSPECT)
+        self._present += (new in alive) - (old in alive)
+
+    def get(self, node: NodeId) -> Member | None:
+        """The row of `node`, or None."""
+        return self._rows.get(node)
+
+    def __iter__(self) -> Iterator[Member]:
+        """All rows in NodeId order."""
+        return (self._rows[node] for node in self._order)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, node: NodeId) -> bool:
+        return node in self._rows
+
+    @property
+    def size(self) -> int:
+        """n of the formulas: ALIVE and SUSPECT members plus this node."""
+        return self._present + 1
+
+    def successors(self, count: int) -> list[NodeId]:
+        """The next `count` ALIVE members after this node in NodeId order, around the end."""
+        start = bisect_left(self._order, self._own)
+        found: list[NodeId] = []
+        for node in self._order[start:] + self._order[:start]:
+            if self._rows[node].state is MemberState.ALIVE:
+                found.append(node)
+                if len(found) == count:
+                    break
+        return found
