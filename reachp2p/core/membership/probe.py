@@ -1,0 +1,312 @@
+"""Failure detection, one member at a time (SWIM §3.1 and §4.3, Lifeguard §IV.A).
+
+Every period the next member of a shuffled list is pinged; without an Ack in time, `indirect_probes` helpers ping it for
+us and a probe over a link runs beside them (UDP may be blocked). Whoever answers at any time in the round ends it.
+A round that is not answered fails; what that means is decided elsewhere (`detector`). The same round object serves the
+probe that must fail before a member is buried (DESIGN §3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from reachp2p.core.counters import Counters
+from reachp2p.core.effects import Effects
+from reachp2p.core.events import MemberState
+from reachp2p.core.ids import NONCE_BYTES, Address, Entropy, Life, NodeId, Rng
+from reachp2p.core.membership.health import LocalHealth
+from reachp2p.core.membership.member import Member
+from reachp2p.core.membership.table import MemberTable
+from reachp2p.core.settings import Protocol
+from reachp2p.core.timers import Timers
+from reachp2p.core.wire.messages import Ack, Nack, Ping, PingReq, RelayedAck
+
+RTT_FACTOR = 5.0
+"""The direct probe waits this many smoothed round trips, within [PROBE_TIMEOUT_FLOOR, probe_timeout]: later Acks still
+end the round, so a short wait costs only indirect probes."""
+PROBE_TIMEOUT_FLOOR = 0.2
+RELAYS_MAX = 256
+"""Pings under way for others; a further PingReq is refused and counted."""
+
+
+class ProbeDue(msgspec.Struct, frozen=True):
+    """Time to probe the next member."""
+
+
+class DirectProbeDue(msgspec.Struct, frozen=True):
+    """The direct Ack of a round is late."""
+
+    nonce: bytes
+
+
+class ProbeEnds(msgspec.Struct, frozen=True):
+    """A round has had its period."""
+
+    nonce: bytes
+
+
+class RelayNackDue(msgspec.Struct, frozen=True):
+    """Tell the origin that its target has not answered us yet."""
+
+    nonce: bytes
+
+
+class RelayEnds(msgspec.Struct, frozen=True):
+    """Forget a relayed ping."""
+
+    nonce: bytes
+
+
+class ProbeResult(msgspec.Struct, frozen=True):
+    """How a round ended. `void`: we were late ourselves, nothing can be concluded."""
+
+    node: NodeId
+    life: Life
+    answered: bool
+    void: bool = False
+
+
+@dataclass(slots=True)
+class Round:
+    """One probe of one member."""
+
+    node: NodeId
+    life: Life
+    address: Address
+    started: float
+    helpers: list[NodeId] = field(default_factory=list)
+    nacks: list[NodeId] = field(default_factory=list)
+    indirect: bool = False
+
+
+@dataclass(slots=True)
+class Relay:
+    """A ping we sent for another node."""
+
+    origin: NodeId
+    origin_address: Address
+    target: NodeId
+
+
+class Prober:
+    """Runs probe rounds; at most one routine round a period and one more for each running suspicion."""
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        table: MemberTable,
+        health: LocalHealth,
+        probe_link: Callable[[NodeId, bytes, float], None],
+        *,
+        effects: Effects,
+        timers: Timers,
+        rng: Rng,
+        entropy: Entropy,
+        counters: Counters,
+    ) -> None:
+        self._protocol = protocol
+        self._table = table
+        self._health = health
+        self._probe_link = probe_link
+        self._effects = effects
+        self._timers = timers
+        self._rng = rng
+        self._entropy = entropy
+        self._counters = counters
+        self._rounds: dict[bytes, Round] = {}
+        self._relays: dict[bytes, Relay] = {}
+        self._relay_tokens: dict[NodeId, tuple[float, float]] = {}
+        self._order: list[NodeId] = []
+        self._position = 0
+
+    def start(self, now: float) -> None:
+        """Begin probing at a random phase, so that a cluster started at once does not probe in step."""
+        self._timers.set(ProbeDue(), now + self._rng.random() * self._protocol.probe_interval)
+
+    def stop(self) -> None:
+        """Forget all rounds and relays."""
+        self._timers.cancel(ProbeDue())
+        for nonce in list(self._rounds):
+            self._drop(nonce)
+        for nonce in list(self._relays):
+            self._drop_relay(nonce)
+
+    def add(self, node: NodeId) -> None:
+        """A new member takes a random place among those still to come (SWIM §4.3), so that detection times of members
+        that joined together are independent."""
+        span = len(self._order) - self._position
+        self._order.insert(self._position + self._rng.randrange(span + 1), node)
+
+    def void_rounds(self) -> list[ProbeResult]:
+        """End all rounds without a conclusion: this node did not run for a while."""
+        results = [ProbeResult(r.node, r.life, answered=False, void=True) for r in self._rounds.values()]
+        for nonce in list(self._rounds):
+            self._drop(nonce)
+        return results
+
+    # Rounds
+
+    def on_probe_due(self, now: float) -> None:
+        """Start the next routine round, and the next period."""
+        self._timers.set(ProbeDue(), now + self._protocol.probe_interval * self._health.multiplier)
+        member = self._next()
+        if member is not None:
+            self.probe(member, now)
+
+    def _next(self) -> Member | None:
+        for _ in range(2):
+            while self._position < len(self._order):
+                node = self._order[self._position]
+                self._position += 1
+                member = self._table.get(node)
+                if member is not None and member.state in (MemberState.ALIVE, MemberState.SUSPECT):
+                    return member
+            self._order = [m.node for m in self._table if m.state in (MemberState.ALIVE, MemberState.SUSPECT)]
+            self._rng.shuffle(self._order)
+            self._position = 0
+        return None
+
+    def probe(self, member: Member, now: float) -> bool:
+        """Start a round with `member`; false if one is running already or it has no address."""
+        address = member.address
+        if address is None or any(r.node == member.node for r in self._rounds.values()):
+            return False
+        nonce = self._entropy.token(NONCE_BYTES)
+        self._rounds[nonce] = Round(member.node, member.life, address, now)
+        self._effects.send(member.node, Ping(nonce=nonce))
+        scale = self._health.multiplier
+        self._timers.set(DirectProbeDue(nonce), now + self._direct_timeout(member) * scale)
+        self._timers.set(ProbeEnds(nonce), now + self._protocol.probe_interval * scale)
+        return True
+
+    def _direct_timeout(self, member: Member) -> float:
+        longest = self._protocol.probe_timeout
+        if member.rtt is None:
+            return longest
+        return min(longest, max(PROBE_TIMEOUT_FLOOR, RTT_FACTOR * member.rtt))
+
+    def on_direct_late(self, nonce: bytes, now: float) -> None:
+        """No direct Ack in time: ask helpers, and try a link beside them."""
+        round_ = self._rounds.get(nonce)
+        if round_ is None:
+            return
+        round_.indirect = True
+        others = [m.node for m in self._table if m.state is MemberState.ALIVE and m.node != round_.node]
+        round_.helpers = self._rng.sample(others, min(self._protocol.indirect_probes, len(others)))
+        ends = self._timers.due_at(ProbeEnds(nonce))
+        assert ends is not None, "a running round has an end"
+        timeout_ms = min(60_000, max(1, int((ends - now) * 1000)))
+        for helper in round_.helpers:
+            self._effects.send(helper, PingReq(nonce=nonce, target=round_.node, timeout_ms=timeout_ms))
+        self._counters.add("probe.indirect")
+        self._probe_link(round_.node, nonce, now)
+
+    def on_ack(self, nonce: bytes, source: NodeId, life: Life, address: Address | None, now: float) -> ProbeResult | None:
+        """An Ack for one of our rounds, signed by `source` in `life`; `address` is None if it was relayed or came over a
+        link. Late ones, and answers of another life, are counted and end nothing."""
+        round_ = self._rounds.get(nonce)
+        if round_ is None:
+            self._counters.add("probe.ack_late")
+            return None
+        if source != round_.node or life != round_.life:
+            self._counters.add("dropped.ack.other_life" if source == round_.node else "dropped.ack.wrong_source")
+            return None
+        if round_.nacks:
+            self._counters.add("probe.ack_after_nack")
+        member = self._table.get(source)
+        if address is not None and member is not None and member.life == life:
+            if not round_.indirect:
+                member.measured(now - round_.started)
+            member.reached[round_.address] = True
+        self._drop(nonce)
+        self._health.better()
+        return ProbeResult(round_.node, round_.life, answered=True)
+
+    def on_nack(self, nonce: bytes, helper: NodeId) -> None:
+        """A helper works but has not heard the target."""
+        round_ = self._rounds.get(nonce)
+        if round_ is not None and helper in round_.helpers and helper not in round_.nacks:
+            round_.nacks.append(helper)
+
+    def on_probe_ends(self, nonce: bytes) -> ProbeResult | None:
+        """The period of a round is over and nobody has answered."""
+        round_ = self._rounds.get(nonce)
+        if round_ is None:
+            return None
+        self._drop(nonce)
+        missing = len(round_.helpers) - len(round_.nacks)
+        # memberlist: a failed probe costs one per missing nack, and one if nobody could have sent a nack
+        self._health.worse(missing if round_.helpers else 1)
+        self._counters.add("probe.failed")
+        return ProbeResult(round_.node, round_.life, answered=False)
+
+    def is_probing(self, node: NodeId) -> bool:
+        """Whether a round with `node` is running."""
+        return any(r.node == node for r in self._rounds.values())
+
+    def _drop(self, nonce: bytes) -> None:
+        del self._rounds[nonce]
+        self._timers.cancel(DirectProbeDue(nonce))
+        self._timers.cancel(ProbeEnds(nonce))
+
+    # For others
+
+    def on_ping_req(self, origin: NodeId, origin_address: Address, request: PingReq, now: float) -> None:
+        """Ping `target` for `origin`, within its rate (`ping_req_per_origin` a second)."""
+        target = self._table.get(NodeId(request.target))
+        if target is None or target.address is None:
+            self._counters.add("dropped.ping_req.unknown_target")
+            return
+        if request.nonce in self._relays:
+            self._counters.add("dropped.ping_req.duplicate")
+            return
+        if len(self._relays) >= RELAYS_MAX or not self._take_token(origin, now):
+            self._counters.add("dropped.ping_req.rate")
+            return
+        timeout = request.timeout_ms / 1000
+        self._relays[request.nonce] = Relay(origin, origin_address, target.node)
+        self._effects.send(target.node, Ping(nonce=request.nonce, origin=origin))
+        self._timers.set(RelayNackDue(request.nonce), now + timeout * self._protocol.nack_fraction)
+        self._timers.set(RelayEnds(request.nonce), now + timeout)
+
+    def _take_token(self, origin: NodeId, now: float) -> bool:
+        rate = self._protocol.ping_req_per_origin
+        tokens, at = self._relay_tokens.pop(origin, (rate, now))
+        tokens = min(rate, tokens + (now - at) * rate)
+        allowed = tokens >= 1
+        self._relay_tokens[origin] = (tokens - 1 if allowed else tokens, now)
+        if len(self._relay_tokens) > RELAYS_MAX:
+            del self._relay_tokens[next(iter(self._relay_tokens))]
+        return allowed
+
+    def on_relayed(self, nonce: bytes, source: NodeId, datagram: bytes) -> tuple[NodeId, Address, RelayedAck] | None:
+        """The target's Ack to a ping for another: hand its whole datagram back to the origin."""
+        relay = self._relays.get(nonce)
+        if relay is None or relay.target != source:
+            self._counters.add("dropped.ack.no_relay")
+            return None
+        self._drop_relay(nonce)
+        return relay.origin, relay.origin_address, RelayedAck(nonce=nonce, datagram=datagram)
+
+    def on_relay_nack_due(self, nonce: bytes) -> tuple[NodeId, Address, Nack] | None:
+        """At 80 % of the time-out: say that we at least are here."""
+        relay = self._relays.get(nonce)
+        return None if relay is None else (relay.origin, relay.origin_address, Nack(nonce=nonce))
+
+    def on_relay_ends(self, nonce: bytes) -> None:
+        """The origin's round is over."""
+        if nonce in self._relays:
+            self._drop_relay(nonce)
+
+    def _drop_relay(self, nonce: bytes) -> None:
+        del self._relays[nonce]
+        self._timers.cancel(RelayNackDue(nonce))
+        self._timers.cancel(RelayEnds(nonce))
+
+
+def answer(ping: Ping) -> Ack:
+    """The Ack to a Ping."""
+    return Ack(nonce=ping.nonce, origin=ping.origin)
