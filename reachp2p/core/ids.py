@@ -37,7 +37,7 @@ COUNTER_MAX = 2**63 - 1
 T = TypeVar("T")
 
 
-class Life(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
+class Life(msgspec.Struct, frozen=True, order=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """One run of a node: `epoch` grows with every start, `life_id` (16 bytes) is random.
 
     Lives of one node are ordered by (epoch, life_id), so two clones started at one epoch have a fixed winner.
@@ -50,7 +50,7 @@ class Life(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
         return f"{self.epoch}.{self.life_id[:4].hex()}"
 
 
-class Address(msgspec.Struct, frozen=True, order=True, array_like=True, gc=False):
+class Address(msgspec.Struct, frozen=True, order=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """Where a node can be reached: a literal IP address and one port number for both UDP and TCP."""
 
     host: Annotated[str, Meta(min_length=2, max_length=64)]

@@ -213,7 +213,7 @@ class Chunk(Message, frozen=True, kw_only=True):
 # Anti-entropy (docs/protocol/anti_entropy.md)
 
 
-class DigestEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class DigestEntry(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """What is held about one node: its head's numbers, through which registry version its records are complete, and
     whether the holder believes it DEAD (its own verdict, told as a doubt and never adopted)."""
 
