@@ -1,0 +1,172 @@
+"""Runs the handlers of this node's agents: one task and one cancel scope an invocation, exactly one end each (B29).
+
+The engine decides what runs, how much at once and until when; here it is only carried out. Whatever a handler does -
+return, raise, raise a cancellation of its own, end the interpreter, hang until its deadline - the engine hears of it
+exactly once, unless it has cancelled the invocation itself.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeAlias
+
+import msgspec
+import trio
+
+from reachp2p.core.commands import InvokeResult
+from reachp2p.core.counters import Counters
+from reachp2p.core.effects import Invoke
+from reachp2p.core.ids import NodeId
+from reachp2p.errors import ErrorCode
+from reachp2p.runtime.text import plain
+
+logger = logging.getLogger("reachp2p.handlers")
+
+DETAIL_MAX = 1_000
+"""Characters of an exception's text that travel to the caller (a reply's detail holds 4,096)."""
+
+
+class InvokeContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What a handler may know about the call it serves. `deadline` is on the clock of `trio.current_time`."""
+
+    agent: str
+    capability: str
+    caller: NodeId
+    message_id: bytes
+    deadline: float
+    attempt: int = 1
+    session_id: bytes | None = None
+    idempotency_key: str | None = None
+    traceparent: str | None = None
+
+
+Handler: TypeAlias = Callable[[InvokeContext, bytes, str], Awaitable[InvokeResult]]
+"""`async def handler(context, payload, content_type) -> InvokeResult`."""
+
+
+class ResultSink(Protocol):
+    """Where results go (the driver)."""
+
+    def invoke_ended(self, invocation: int, result: InvokeResult) -> None:
+        """The one end of an invocation."""
+
+
+class Handlers:
+    """The registry of handlers and the invocations that run. The engine bounds their number (`invocations_max`)."""
+
+    def __init__(self, nursery: trio.Nursery, sink: ResultSink, counters: Counters) -> None:
+        self._nursery = nursery
+        self._sink = sink
+        self._counters = counters
+        self._handlers: dict[tuple[str, str], Handler] = {}
+        self._running: dict[int, trio.CancelScope] = {}
+
+    @property
+    def running(self) -> int:
+        """How many invocations run now."""
+        return len(self._running)
+
+    def add(self, agent: str, handlers: Mapping[str, Handler]) -> None:
+        """Serve these capabilities of `agent` from now on, and no others of it."""
+        self.remove(agent)
+        for capability, handler in handlers.items():
+            self._handlers[agent, capability] = handler
+
+    def remove(self, agent: str) -> None:
+        """Serve nothing of `agent`; what runs goes on."""
+        for key in [key for key in self._handlers if key[0] == agent]:
+            del self._handlers[key]
+
+    def start(self, invoke: Invoke) -> None:
+        """Begin one invocation; never blocks."""
+        scope = trio.CancelScope(deadline=invoke.deadline)
+        self._running[invoke.invocation] = scope
+        self._nursery.start_soon(self._run, invoke, scope, name=f"{invoke.agent} {invoke.capability}")
+
+    def cancel(self, invocation: int, reason: str) -> None:
+        """Cancel one invocation; nothing more is heard of it. Unknown ones have ended already."""
+        scope = self._running.pop(invocation, None)
+        if scope is not None:
+            self._counters.add("invocations.cancelled")
+            scope.cancel(reason=reason)
+
+    async def _run(self, invoke: Invoke, scope: trio.CancelScope) -> None:
+        result: InvokeResult | None = None
+        try:
+            with scope:
+                result = await self._handle(invoke)
+        finally:
+            # Also when the node itself is being cancelled: then nobody is told, because nobody is left to tell.
+            is_awaited = self._running.pop(invoke.invocation, None) is not None
+        if not is_awaited:
+            return
+        if result is None:
+            self._counters.add("invocations.deadline")
+            result = InvokeResult(
+                code=ErrorCode.DEADLINE_EXCEEDED,
+                detail=f"{invoke.capability} did not end before the caller's deadline",
+            )
+        self._sink.invoke_ended(invoke.invocation, result)
+
+    async def _handle(self, invoke: Invoke) -> InvokeResult:
+        """The handler's result, or what stands for it. Raises only real cancellation and Ctrl-C."""
+        handler = self._handlers.get((invoke.agent, invoke.capability))
+        if handler is None:
+            return InvokeResult(
+                code=ErrorCode.UNKNOWN_TARGET,
+                detail=f"{invoke.agent} no longer offers {invoke.capability} on this node",
+                executed=False,
+            )
+        context = InvokeContext(
+            agent=invoke.agent,
+            capability=invoke.capability,
+            caller=invoke.caller,
+            message_id=invoke.message_id,
+            deadline=invoke.deadline,
+            attempt=invoke.attempt,
+            session_id=invoke.session_id,
+            idempotency_key=invoke.idempotency_key,
+            traceparent=invoke.traceparent,
+        )
+        try:
+            result: object = await handler(context, invoke.payload, invoke.content_type)
+        except KeyboardInterrupt:
+            raise
+        except trio.Cancelled:
+            if _is_cancelled():
+                raise
+            return self._failed(invoke, "its handler was cancelled by a scope of its own", None)
+        except BaseException as error:  # SystemExit and groups of cancellations are ends like others
+            if _is_cancelled() and _only_cancelled(error):
+                raise
+            return self._failed(invoke, f"{type(error).__name__}: {error}", error)
+        if not isinstance(result, InvokeResult):
+            return self._failed(
+                invoke, f"its handler returned {type(result).__name__}, not an InvokeResult", None
+            )
+        return result
+
+    def _failed(self, invoke: Invoke, detail: str, error: BaseException | None) -> InvokeResult:
+        self._counters.add("invocations.failed")
+        logger.error(
+            "%s of %s failed for a call of node %s: %s",
+            invoke.capability,
+            invoke.agent,
+            invoke.caller[:4].hex(),
+            plain(detail, DETAIL_MAX),
+            exc_info=error,
+        )
+        return InvokeResult(code=ErrorCode.HANDLER_FAILED, detail=plain(detail, DETAIL_MAX))
+
+
+def _is_cancelled() -> bool:
+    """Whether the current task is being cancelled by a scope around it."""
+    return trio.current_effective_deadline() == float("-inf")
+
+
+def _only_cancelled(error: BaseException) -> bool:
+    """Whether an exception is made of trio's cancellations and nothing else."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(_only_cancelled(one) for one in error.exceptions)
+    return isinstance(error, trio.Cancelled)
