@@ -1,0 +1,66 @@
+"""reachp2p: agents that find each other, call each other and survive each other's faults, without a broker.
+
+    from reachp2p import Agent, run
+
+Names are loaded when they are first used (PEP 562), so that importing a module of `reachp2p.core` loads no trio.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reachp2p.agent import Agent
+    from reachp2p.context import Context
+    from reachp2p.errors import (
+        CallFailed,
+        ConfigurationInvalid,
+        ErrorCode,
+        InvalidIdentifier,
+        NodeError,
+        ReachError,
+    )
+    from reachp2p.runtime.node import Node, run
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Agent": "reachp2p.agent",
+    "CallFailed": "reachp2p.errors",
+    "ConfigurationInvalid": "reachp2p.errors",
+    "Context": "reachp2p.context",
+    "ErrorCode": "reachp2p.errors",
+    "InvalidIdentifier": "reachp2p.errors",
+    "Node": "reachp2p.runtime.node",
+    "NodeError": "reachp2p.errors",
+    "ReachError": "reachp2p.errors",
+    "run": "reachp2p.runtime.node",
+}
+
+__all__ = [
+    "Agent",
+    "CallFailed",
+    "ConfigurationInvalid",
+    "Context",
+    "ErrorCode",
+    "InvalidIdentifier",
+    "Node",
+    "NodeError",
+    "ReachError",
+    "__version__",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,132 @@
+"""One call of one handler: payload in, parameters checked and converted, function run, result out.
+
+The order of refusals is fixed: what cannot be decoded or does not fit the schema is 1405 and the function has not
+run; a result that does not fit the JSON data model is 1403 and it has. What the function raises is left to the
+runtime, which makes one end of every ending.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import trio
+
+from reachp2p._payload import CBOR, NotJson, carries_json, decode, encode
+from reachp2p._schema import Parameter, ParameterCheck, parameters_schema, quoted, result_schema, schema_bytes
+from reachp2p._signature import UNTOLD, Signature
+from reachp2p.context import CallingNode, Context
+from reachp2p.core.commands import InvokeResult
+from reachp2p.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from reachp2p.runtime.handlers import InvokeContext
+
+DETAIL_MAX = 2_000
+"""Characters of an error that travel back to the caller (`LongText` holds 4,096)."""
+UNCONVERTED = (str, bool, list, dict, Any)
+"""Types whose checked value is already what the handler expects."""
+
+logger = logging.getLogger("reachp2p.agent")
+
+
+class Handler:
+    """A function as the network sees it. Raises `LocalProtocolError` when its types have no JSON Schema."""
+
+    def __init__(self, name: str, function: Callable[..., Any], signature: Signature) -> None:
+        self.name = name
+        self.signature = signature
+        self.parameters_schema: bytes | None = None
+        self.result_schema: bytes | None = None
+        self._function = function
+        self._check: ParameterCheck | None = None
+        if signature.payload is None:
+            schema = parameters_schema(signature.parameters)
+            self.parameters_schema = schema_bytes(schema)
+            self._check = ParameterCheck(schema)
+        if signature.returns not in (UNTOLD, Any, bytes):
+            self.result_schema = schema_bytes(result_schema(signature.returns))
+
+    async def serve(
+        self, node: CallingNode, invocation: InvokeContext, payload: bytes, content_type: str
+    ) -> InvokeResult:
+        """Serve one call on this node. Raises whatever the function raises."""
+        try:
+            arguments = self._arguments(payload, content_type)
+        except NotJson as error:
+            return _failed(ErrorCode.SCHEMA_MISMATCH, str(error), executed=False)
+        if self.signature.context is not None:
+            arguments[self.signature.context] = Context(node, invocation, content_type)
+        if self.signature.is_async:
+            value = await self._function(**arguments)
+        else:
+            value = await trio.to_thread.run_sync(
+                partial(self._function, **arguments), limiter=node.thread_limiter, abandon_on_cancel=True
+            )
+        try:
+            kind, data = encode(value, content_type if carries_json(content_type) else CBOR)
+        except NotJson as error:
+            logger.error("%s returned what cannot be sent, at %s", self.name, error)
+            return _failed(ErrorCode.HANDLER_FAILED, f"the handler returned, at {error}")
+        return InvokeResult(content_type=kind, payload=data)
+
+    def _arguments(self, payload: bytes, content_type: str) -> dict[str, Any]:
+        """The handler's keyword arguments. Raises `NotJson` with the path of what does not fit."""
+        if self.signature.payload is not None:
+            if carries_json(content_type):
+                raise NotJson(f"expected plain bytes of any other content type, got {content_type}")
+            return {self.signature.payload: payload}
+        if not carries_json(content_type):
+            raise NotJson(f"expected an object as application/cbor or application/json, got {content_type}")
+        value = decode(payload, content_type) if payload else None
+        if value is None:
+            value = {}
+        assert self._check is not None
+        if (mismatch := self._check.mismatch(value)) is not None:
+            raise Mismatch(mismatch)
+        return {
+            parameter.name: _converted(value[parameter.name], parameter)
+            for parameter in self.signature.parameters
+            if parameter.name in value
+        }
+
+
+class Mismatch(NotJson):
+    """A value that the schema refuses; its text starts with the path already."""
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+def _converted(value: Any, parameter: Parameter) -> Any:
+    """The checked value as the type the handler asked for (a dataclass, an enum, a float from 3)."""
+    if parameter.type in UNCONVERTED:
+        return value
+    try:
+        return msgspec.convert(value, parameter.type, str_keys=True)
+    except msgspec.ValidationError:
+        pass
+    try:  # JSON Schema counts 3.0 as an integer, msgspec does not
+        return msgspec.convert(_integral(value), parameter.type, str_keys=True)
+    except msgspec.ValidationError as error:
+        reason, _, where = str(error).partition(" - at `$")
+        path = f"$.{parameter.name}{where.removesuffix('`')}"
+        raise Mismatch(f"{path}: {reason[:1].lower()}{reason[1:]}, got {quoted(value)}") from error
+
+
+def _integral(value: Any) -> Any:
+    """The value with every float that is a whole number as an int; a field of type float takes those too."""
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    if isinstance(value, list):
+        return [_integral(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _integral(item) for key, item in value.items()}
+    return value
+
+
+def _failed(code: ErrorCode, detail: str, *, executed: bool = True) -> InvokeResult:
+    return InvokeResult(code=int(code), detail=detail[:DETAIL_MAX], executed=executed)

@@ -1,0 +1,214 @@
+"""An agent: a named bundle of capabilities, declared with decorators on plain functions.
+
+    agent = Agent("nlp/summarizer", version="1.2.0", tags={"env": "prod"})
+
+    @agent.capability("text.summarize")
+    async def summarize(text: str, sentences: int = 3) -> dict: ...
+
+Declaring touches no network: a `Node` (or `run`) offers the agent to others. Everything wrong with a declaration is
+an error here, at the line that declares it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from reachp2p._handler import Handler
+from reachp2p._signature import read_signature
+from reachp2p.context import CallingNode, Context
+from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult
+from reachp2p.core.ids import check_agent_id, check_capability, check_tag_key, check_version
+from reachp2p.errors import InvalidIdentifier, LocalProtocolError
+
+if TYPE_CHECKING:
+    from reachp2p.runtime.handlers import InvokeContext
+
+F = TypeVar("F", bound=Callable[..., Any])
+BoundHandler: TypeAlias = "Callable[[InvokeContext, bytes, str], Awaitable[InvokeResult]]"
+
+KNOWN_TAG_KEYS = (
+    "env",
+    "zone",
+    "region",
+    "tier",
+    "team",
+    "owner",
+    "language",
+    "model",
+    "release",
+    "cost_tier",
+    "gpu",
+)
+"""Keys that agents agree on by custom; a key that looks like a slip of one of them is pointed out."""
+CAPABILITIES_MAX = 64
+"""Bounds of an agent record on the wire (`AgentRecord`)."""
+TAGS_MAX = 32
+TAG_VALUE_MAX = 256
+DESCRIPTION_MAX = 4_096
+OWNER_MAX = 256
+
+
+class Agent:
+    """A named service, `namespace/name`, that one or many nodes offer.
+
+    `version` is a semantic version, `tags` are `lower_snake_case` keys with text values that callers can ask for,
+    `weight` (0.1 to 10) is its share of the calls compared with other instances. Raises `InvalidIdentifier` (1707).
+    """
+
+    def __init__(
+        self,
+        agent_id: str,
+        *,
+        version: str = "0.0.0",
+        description: str = "",
+        owner: str = "",
+        tags: Mapping[str, str] | None = None,
+        weight: float = 1.0,
+    ) -> None:
+        self.id = check_agent_id(agent_id)
+        self.version = check_version(version)
+        self.description = _check_text("description", description, DESCRIPTION_MAX)
+        self.owner = _check_text("owner", owner, OWNER_MAX)
+        self.tags = _check_tags(tags or {})
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0.1 <= weight <= 10:
+            raise InvalidIdentifier(f"weight {weight!r} of {agent_id}: write a number from 0.1 to 10")
+        self.weight = float(weight)
+        self._handlers: dict[str, Handler] = {}
+        self._specs: dict[str, CapabilitySpec] = {}
+
+    def capability(
+        self,
+        name: str,
+        *,
+        description: str | None = None,
+        repeatable: bool = False,
+        timeout: float | None = None,
+        concurrency: int = 64,
+    ) -> Callable[[F], F]:
+        """Offer the decorated function under `name`; the function itself stays as it is.
+
+        `repeatable` says that running twice for one call does no harm, so that a call whose instance is lost is
+        tried again elsewhere. `timeout` (seconds) is the default deadline of a call that names none. `concurrency`
+        bounds the calls that run at once on one node; as many again may wait, further ones are refused (1406).
+        """
+        if callable(name):
+            raise LocalProtocolError('name the capability: @agent.capability("text.summarize")')
+        check_capability(name)
+        if timeout is not None and not (_is_number(timeout) and 0 < timeout <= 86_400):
+            raise LocalProtocolError(
+                f"capability {name!r}: timeout is seconds from 0 to 86,400, not {timeout!r}"
+            )
+        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+            raise LocalProtocolError(
+                f"capability {name!r}: concurrency is a whole number from 1, not {concurrency!r}"
+            )
+
+        def declare(function: F) -> F:
+            self._declare(name, function, description, repeatable, timeout, concurrency)
+            return function
+
+        return declare
+
+    @property
+    def capabilities(self) -> tuple[str, ...]:
+        """The names declared so far, in order."""
+        return tuple(self._handlers)
+
+    @property
+    def spec(self) -> AgentSpec:
+        """What the node announces: the declaration as plain values, with the exact bytes of the schemas."""
+        return AgentSpec(
+            agent=self.id,
+            version=self.version,
+            description=self.description,
+            owner=self.owner,
+            capabilities=tuple(self._specs.values()),
+            tags=dict(self.tags),
+            weight=self.weight,
+        )
+
+    def bind(self, node: CallingNode) -> dict[str, BoundHandler]:
+        """What `node` runs, by capability: `async (InvokeContext, payload, content_type) -> InvokeResult`."""
+        return {name: partial(handler.serve, node) for name, handler in self._handlers.items()}
+
+    def __repr__(self) -> str:
+        return f"Agent({self.id!r}, version={self.version!r}, capabilities={list(self._handlers)})"
+
+    def _declare(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        description: str | None,
+        repeatable: bool,
+        timeout: float | None,
+        concurrency: int,
+    ) -> None:
+        if name in self._handlers:
+            raise InvalidIdentifier(f"capability {name!r} of {self.id} is declared twice")
+        if len(self._handlers) == CAPABILITIES_MAX:
+            raise LocalProtocolError(
+                f"{self.id} has {CAPABILITIES_MAX} capabilities already; split the agent"
+            )
+        try:
+            signature = read_signature(function, Context)
+            handler = Handler(name, function, signature)
+            summary = _check_text("description", signature.summary if description is None else description)
+        except LocalProtocolError as error:
+            raise type(error)(f"capability {name!r}, handler {_place(function)}: {error.message}") from error
+        self._specs[name] = CapabilitySpec(
+            name=name,
+            description=summary,
+            parameters=handler.parameters_schema,
+            result=handler.result_schema,
+            repeatable=repeatable,
+            timeout=None if timeout is None else float(timeout),
+            concurrency_max=concurrency,
+        )
+        self._handlers[name] = handler
+
+
+def _check_tags(tags: Mapping[str, str]) -> dict[str, str]:
+    if len(tags) > TAGS_MAX:
+        raise InvalidIdentifier(f"{len(tags)} tags; an agent has at most {TAGS_MAX}")
+    for key, value in tags.items():
+        close = difflib.get_close_matches(
+            str(key).lower().replace("-", "_"), KNOWN_TAG_KEYS, n=1, cutoff=0.75
+        )
+        try:
+            if not isinstance(key, str):
+                raise InvalidIdentifier(f"tag key {key!r}: write text")
+            check_tag_key(key)
+        except InvalidIdentifier as error:
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise InvalidIdentifier(error.message + hint) from None
+        if close and key not in KNOWN_TAG_KEYS:
+            warnings.warn(
+                f"tag key {key!r} looks like a slip of {close[0]!r}, which callers are more likely to ask for",
+                stacklevel=3,
+            )
+        if not isinstance(value, str) or not value or len(value) > TAG_VALUE_MAX:
+            raise InvalidIdentifier(
+                f"tag {key!r}: its value is text of 1 to {TAG_VALUE_MAX} characters, not {value!r}"
+            )
+    return dict(tags)
+
+
+def _check_text(what: str, text: str, limit: int = DESCRIPTION_MAX) -> str:
+    if not isinstance(text, str) or len(text) > limit:
+        raise InvalidIdentifier(f"the {what} must be text of at most {limit:,} characters")
+    return text
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _place(function: Callable[..., Any]) -> str:
+    """`summarize (app.py:12)`, so that the reader finds the line."""
+    name = getattr(function, "__qualname__", repr(function))
+    code = getattr(function, "__code__", None)
+    return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"

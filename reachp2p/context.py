@@ -1,0 +1,128 @@
+"""What a handler may know about the call it serves, and how it calls others on behalf of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import trio
+
+from reachp2p.core.ids import NodeId
+
+if TYPE_CHECKING:
+    from reachp2p.runtime.handlers import InvokeContext
+
+
+class CallingNode(Protocol):
+    """What a handler uses of the node that runs it."""
+
+    @property
+    def thread_limiter(self) -> trio.CapacityLimiter:
+        """Bounds the worker threads of handlers that are plain functions (20 per node)."""
+
+    async def call(
+        self,
+        capability: str | None = None,
+        params: Any = None,
+        *,
+        agent: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 (the whole call's, sent along; not a scope of ours)
+        tags: Mapping[str, str] | None = None,
+        policy: str = "random",
+        key: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Any:
+        """Call an agent."""
+
+
+class Context:
+    """The call that a handler serves. Ask for it by annotating a parameter: `context: Context`."""
+
+    def __init__(self, node: CallingNode, invocation: InvokeContext, content_type: str) -> None:
+        self._node = node
+        self._invocation = invocation
+        self._monotonic_deadline = time.monotonic() + invocation.deadline - trio.current_time()
+        self.content_type = content_type
+        """How the payload came."""
+
+    @property
+    def agent(self) -> str:
+        """The agent that was called."""
+        return self._invocation.agent
+
+    @property
+    def capability(self) -> str:
+        """The capability that was called."""
+        return self._invocation.capability
+
+    @property
+    def caller(self) -> NodeId:
+        """The node that calls; links prove it."""
+        return self._invocation.caller
+
+    @property
+    def message_id(self) -> bytes:
+        """Names this request (16 bytes); a second attempt of one call has another."""
+        return self._invocation.message_id
+
+    @property
+    def session_id(self) -> bytes | None:
+        """The session that this call is part of, if its caller named one."""
+        return self._invocation.session_id
+
+    @property
+    def idempotency_key(self) -> str | None:
+        """The caller's name for the effect wanted, the same in every attempt."""
+        return self._invocation.idempotency_key
+
+    @property
+    def attempt(self) -> int:
+        """1 for the first instance asked, 2 for the one asked after it was lost or refused."""
+        return self._invocation.attempt
+
+    @property
+    def deadline(self) -> float:
+        """When the caller stops waiting, on this node's steady clock (`trio.current_time`)."""
+        return self._invocation.deadline
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the deadline, negative when it has passed; also right in a worker thread."""
+        try:
+            return self.deadline - trio.current_time()
+        except RuntimeError:  # a worker thread has no trio clock
+            return self._monotonic_deadline - time.monotonic()
+
+    async def call(
+        self,
+        capability: str | None = None,
+        params: Any = None,
+        *,
+        agent: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 (the whole call's, sent along; not a scope of ours)
+        tags: Mapping[str, str] | None = None,
+        policy: str = "random",
+        key: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Any:
+        """Call another agent through this node, within what is left of this call's deadline.
+
+        Raises `CallFailed` like `Node.call`.
+        """
+        remaining = max(self.remaining, 0.001)
+        return await self._node.call(
+            capability,
+            params,
+            agent=agent,
+            timeout=remaining if timeout is None else min(timeout, remaining),
+            tags=tags,
+            policy=policy,
+            key=key,
+            idempotency_key=idempotency_key,
+        )
+
+    def call_blocking(self, capability: str | None = None, params: Any = None, **options: Any) -> Any:
+        """`call` for a handler that is a plain function and so runs in a worker thread."""
+        return trio.from_thread.run(partial(self.call, capability, params, **options))
