@@ -18,7 +18,7 @@ BIN := $(VENV)/bin
 TESTS ?=
 SCENARIO ?= partition
 SEED ?= 7
-NODES ?=
+NODES ?= 32
 
 CANDIDATES := $(or $(PYTHON),python3.11 python3.12 python3.13 python3.14 python3 python)
 
@@ -46,7 +46,7 @@ check: $(VENV)/.ready-dev
 	@$(MAKE) --no-print-directory test
 
 sim: $(VENV)/.ready-sim
-	@$(BIN)/reachp2p-sim run $(SCENARIO) --seed $(SEED) $(if $(NODES),--nodes $(NODES))
+	@$(BIN)/reachp2p-sim run $(SCENARIO) --seed $(SEED) --nodes $(NODES)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
