@@ -166,8 +166,8 @@ class ParameterCheck:
         kind: Any = error.kind
         depth = len(error.instance_path)
         inner = [failure for branch in kind.context for failure in branch]
-        deepest = max(inner, key=lambda failure: len(failure.instance_path), default=None)
-        if deepest is not None and len(deepest.instance_path) > depth:
+        deepest = max(inner, key=_reach, default=None)
+        if deepest is not None and _reach(deepest) > depth:
             return self._explain(deepest)[0]
         expected: list[str] = []
         for failure in inner:
@@ -191,6 +191,12 @@ class ParameterCheck:
             return f"{json_path(path)}: no such parameter; did you mean {close[0]!r}?"
         names = ", ".join(self._fields) or "none"
         return f"{json_path(path)}: no such parameter; the parameters are: {names}"
+
+
+def _reach(error: jsonschema_rs.ValidationError) -> int:
+    """How far into the value an alternative was understood: a missing field is one step inside its object."""
+    kind: Any = error.kind
+    return len(error.instance_path) + (kind.name in ("required", "additionalProperties"))
 
 
 def _expected(schema: object) -> str:
