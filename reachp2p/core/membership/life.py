@@ -222,6 +222,7 @@ class LifeCycle:
 
     def _refuse(self, code: ErrorCode, reason: str, now: float) -> list[Step]:
         self.phase = Phase.REFUSED
+        self._cancel_challenge()
         self._effects.notify(StartRefused(at=now, code=int(code), reason=reason))
         return [Step.STOP]
 

@@ -256,10 +256,10 @@ class SyncWant(Message, frozen=True, kw_only=True):
 
 
 class SyncDelta(Message, frozen=True, kw_only=True):
-    """Heads and records the receiver lacks, at most 64 records; records of a node in version order.
+    """Heads and records the receiver lacks; the records of one node in version order and never split over two deltas.
 
-    `through` says for each node up to which version its records are now complete (Scuttlebutt: if a delta is cut,
-    everything later of that node is left out). `doubts` are nodes that the sender believes DEAD or SUSPECT: the
+    `through` says for each node up to which version its records are now complete; the delta then has every record of
+    that node which the receiver lacks (Scuttlebutt, LADIS 2008 §3). `doubts` are nodes that the sender believes DEAD or SUSPECT: the
     receiver doubts them too and looks for itself. `last` ends the sender's part of the exchange.
     """
 
@@ -267,7 +267,7 @@ class SyncDelta(Message, frozen=True, kw_only=True):
     KEYS: ClassVar[dict[str, int]] = {"exchange": 1, "heads": 2, "records": 3, "through": 4, "doubts": 5, "last": 6}
     exchange: Counter
     heads: Annotated[list[SmallSigned], Meta(max_length=64)] = []
-    records: Annotated[list[Signed], Meta(max_length=64)] = []
+    records: Annotated[list[Signed], Meta(max_length=320)] = []
     through: Annotated[list[DigestEntry], Meta(max_length=64)] = []
     doubts: Annotated[list[SmallSigned], Meta(max_length=64)] = []
     last: bool = False

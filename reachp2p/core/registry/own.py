@@ -1,0 +1,117 @@
+"""The agents that this node offers: declared once, signed anew in every life (DESIGN §6)."""
+
+from __future__ import annotations
+
+from reachp2p.core.clock import WallClock
+from reachp2p.core.commands import AgentSpec
+from reachp2p.core.ids import COUNTER_MAX, LIFE_ID_BYTES, Life
+from reachp2p.core.membership.own import OwnNode
+from reachp2p.core.registry.record import (
+    RECORD_BYTES_MAX,
+    RECORDS_BYTES_MAX,
+    check_spec,
+    record_of,
+    schema_hash,
+    withdrawal_of,
+)
+from reachp2p.core.registry.schemas import Schemas
+from reachp2p.core.registry.store import Outcome, RecordStore
+from reachp2p.core.trust.facts import Checked, FactChecker, FactSigner
+from reachp2p.core.wire.codec import encode_fact
+from reachp2p.core.wire.facts import AgentRecord
+from reachp2p.errors import InvalidIdentifier, LocalProtocolError
+
+SIGNING_BYTES = 96
+"""What COSE_Sign1 adds to a payload, rounded up."""
+
+
+class OwnAgents:
+    """This node's agents and their records. Size: `records_per_node_max`, tombstones included."""
+
+    def __init__(
+        self,
+        own: OwnNode,
+        store: RecordStore,
+        schemas: Schemas,
+        signer: FactSigner,
+        checker: FactChecker,
+        clock: WallClock,
+        agents_max: int,
+    ) -> None:
+        self._own = own
+        self._store = store
+        self._schemas = schemas
+        self._signer = signer
+        self._checker = checker
+        self._clock = clock
+        self._max = agents_max
+        self.specs: dict[str, AgentSpec] = {}
+
+    def register(self, spec: AgentSpec, now: float) -> Checked[AgentRecord] | None:
+        """Offer `spec`; its new record, or None while no life is open. Raises 1707, or 1704 when there are too many."""
+        check_spec(spec)
+        self._check_size(spec)
+        if spec.agent not in self.specs and len(self.specs) >= self._max:
+            raise LocalProtocolError(f"this node offers {self._max} agents already; withdraw one first")
+        self.specs[spec.agent] = spec
+        for capability in spec.capabilities:
+            for schema in (capability.parameters, capability.result):
+                if schema is not None:
+                    self._schemas.pin(schema_hash(schema), schema)
+        return self._sign(spec, now) if self._own.life is not None and not self._own.has_left else None
+
+    def _check_size(self, spec: AgentSpec) -> None:
+        """Refuse what would not fit on the wire; sizes are those of the unsigned record plus what signing adds."""
+        life = Life(0, bytes(LIFE_ID_BYTES))
+        sizes = {
+            s.agent: SIGNING_BYTES + len(encode_fact(record_of(s, self._own.node, life, COUNTER_MAX, 2**40)))
+            for s in (*self.specs.values(), spec)
+        }
+        if sizes[spec.agent] > RECORD_BYTES_MAX:
+            raise InvalidIdentifier(
+                f"agent {spec.agent}: its record has {sizes[spec.agent]} bytes, at most {RECORD_BYTES_MAX}; shorten descriptions"
+            )
+        if sum(sizes.values()) > RECORDS_BYTES_MAX:
+            raise InvalidIdentifier(
+                f"agent {spec.agent}: the records of this node would have {sum(sizes.values())} bytes, "
+                f"at most {RECORDS_BYTES_MAX}; offer it from another node"
+            )
+
+    def withdraw(self, agent: str, now: float) -> Checked[AgentRecord] | None:
+        """Stop offering `agent`; its tombstone, or None while no life is open. Raises 1704 if it is not offered."""
+        if self.specs.pop(agent, None) is None:
+            raise LocalProtocolError(f"agent {agent} is not offered by this node")
+        if self._own.life is None or self._own.has_left:
+            return None
+        version = self._own.next_version()
+        return self._keep(withdrawal_of(agent, self._own.node, self._own.life, version, self._clock.at(now)))
+
+    def open(self, life: Life, now: float) -> list[Checked[AgentRecord]]:
+        """A life has begun: sign every agent's record in it."""
+        self._store.open(self._own.node, life)
+        return [self._sign(spec, now) for spec in self.specs.values()]
+
+    def _sign(self, spec: AgentSpec, now: float) -> Checked[AgentRecord]:
+        assert self._own.life is not None, "signing follows opening"
+        version = self._own.next_version()
+        return self._keep(record_of(spec, self._own.node, self._own.life, version, self._clock.at(now)))
+
+    def _keep(self, record: AgentRecord) -> Checked[AgentRecord]:
+        checked = self._checker.open(AgentRecord, self._signer.sign(record))
+        outcome = self._store.put(checked)
+        assert outcome is Outcome.NEW, f"an own record is always the newest, not {outcome}"
+        return checked
+
+    def expire(self, retention: float, now: float) -> bool:
+        """Let tombstones go whose retention (seconds) is over; true if that raised our floor."""
+        wall = self._clock.at(now)
+        tombstones = [r.fact for r in self._store.records(self._own.node) if r.fact.withdrawn]
+        over = [t.version for t in tombstones if wall - t.issued_at > retention]
+        kept = [t.version for t in tombstones if wall - t.issued_at <= retention]
+        floor = max((v for v in over if not kept or v < min(kept)), default=0)
+        if floor <= self._own.floor:
+            return False
+        self._own.floor = floor
+        self._own.next_version()
+        self._store.raise_floor(self._own.node, floor)
+        return True

@@ -1,0 +1,41 @@
+"""JSON Schemas by their content hash: own ones stay, pulled ones are a cache (DESIGN §6)."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from reachp2p.core.counters import Counters
+from reachp2p.core.registry.record import SCHEMA_BYTES_MAX, schema_hash
+
+PULLED_MAX = 1_024
+"""Least recently used ones are forgotten and can be pulled again."""
+
+
+class Schemas:
+    """Schema bytes by hash. Size: those of own agents, and `PULLED_MAX` others of at most 64 KiB."""
+
+    def __init__(self, counters: Counters) -> None:
+        self._counters = counters
+        self._own: dict[bytes, bytes] = {}
+        self._pulled: OrderedDict[bytes, bytes] = OrderedDict()
+
+    def pin(self, digest: bytes, schema: bytes) -> None:
+        """Keep an own schema."""
+        self._own[digest] = schema
+
+    def learn(self, schema: bytes) -> bytes | None:
+        """Cache a schema that another node sent; its hash, or None if it is too large."""
+        if len(schema) > SCHEMA_BYTES_MAX:
+            self._counters.add("dropped.schema.too_large")
+            return None
+        digest = schema_hash(schema)
+        self._pulled[digest] = schema
+        self._pulled.move_to_end(digest)
+        if len(self._pulled) > PULLED_MAX:
+            self._pulled.popitem(last=False)
+            self._counters.add("schemas.evicted")
+        return digest
+
+    def get(self, digest: bytes) -> bytes | None:
+        """The schema with this hash, if it is here."""
+        return self._own.get(digest) or self._pulled.get(digest)
