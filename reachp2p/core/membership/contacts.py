@@ -24,6 +24,8 @@ BOOK_MAX = 4_096
 """Addresses of nodes no longer in the table; the longest unheard of is forgotten first."""
 ASKED_AT_START = 6
 """Contacts asked what they hold about our own id: up to three seeds and three others."""
+DIALLED_ALONE = 8
+"""Addresses other than seeds that a node which knows nobody dials in one round, in turn."""
 RETRY_FIRST, RETRY_FACTOR, RETRY_MAX = 1.0, 1.5, 10.0
 """Seconds between rounds of dialling while nobody has answered yet."""
 
@@ -68,6 +70,7 @@ class Contacts:
             self._counters.add("dropped.seeds", len(unique) - SEEDS_MAX)
         if self.seeds != unique[:SEEDS_MAX]:
             self.seeds = unique[:SEEDS_MAX]
+            self._own_addresses.clear()
             if not self.has_joined and self._timers.due_at(ContactDue()) is not None:
                 self._retry = RETRY_FIRST
                 self._timers.set(ContactDue(), now)
@@ -111,7 +114,11 @@ class Contacts:
     def on_contact_due(self, now: float) -> None:
         """One round of dialling while alone, one contact in its turn afterwards."""
         if not self.has_joined:
-            for address in self._lost():
+            lost = self._lost()
+            others = [a for a in lost if a not in self.seeds]
+            self._turn += DIALLED_ALONE
+            turn = [others[(self._turn + i) % len(others)] for i in range(min(DIALLED_ALONE, len(others)))]
+            for address in [a for a in lost if a in self.seeds] + turn:
                 self._try(address, None, now)
             delay = self._retry
             self._retry = min(RETRY_MAX, self._retry * RETRY_FACTOR)
@@ -146,7 +153,7 @@ class Contacts:
         return self._dialled.pop(link, None) is not None
 
     def on_self(self, link: LinkId, address: Address, now: float) -> bool:
-        """`address` leads back to us: never dial it again. True if we had dialled it to find somebody."""
+        """`address` leads back to us: do not dial it again until the seeds change. True if we had dialled it to find somebody."""
         if address not in self._own_addresses:
             self._own_addresses[address] = None
             self._effects.notify(SelfContacted(at=now, address=address))
