@@ -1,0 +1,267 @@
+"""The bytes of wire version 1 never change: one full and one small example of each message and fact, pinned.
+
+`golden.json` is append-only. `python tests/unit/wire/test_golden.py` prints what it would be now; a difference in a
+line that exists is a new wire version, not a new golden file.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reachp2p.core.ids import Address, Life, NodeId
+from reachp2p.core.trust.ed25519 import Ed25519Signer
+from reachp2p.core.trust.facts import FactSigner
+from reachp2p.core.wire.codec import decode_fact, decode_message, encode_fact, encode_message, pack_messages
+from reachp2p.core.wire.datagram import pack_datagram
+from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Fact, Head
+from reachp2p.core.wire.messages import (
+    MESSAGES,
+    AccusationUpdate,
+    Ack,
+    Cancel,
+    Challenge,
+    ChallengeAnswer,
+    Chunk,
+    ContactAnswer,
+    ContactRequest,
+    DigestEntry,
+    Goodbye,
+    HeadRequest,
+    HeadUpdate,
+    Hello,
+    HelloProof,
+    Message,
+    Nack,
+    Ping,
+    PingReq,
+    RecordUpdate,
+    RelayedAck,
+    Reply,
+    Request,
+    SchemaBodies,
+    SchemaWant,
+    SyncDelta,
+    SyncDigest,
+    SyncEnd,
+    SyncOffer,
+    SyncWant,
+)
+
+GOLDEN = Path(__file__).with_name("golden.json")
+CLUSTER = "golden"
+
+SIGNER = Ed25519Signer(bytes(range(32)))
+NODE = SIGNER.node
+OTHER = bytes(range(32, 64))
+LIFE = Life(2**40 + 7, bytes(range(16)))
+NONCE = bytes(range(8))
+ID = bytes(range(100, 116))
+HASH = bytes(range(200, 216))
+EXTENSIONS = {128: "kept", 1_000: [1, {"a": None}], 2**32: b"\x00"}
+ENTRY = DigestEntry(NODE, LIFE, True, 3, 2**63 - 1, 24, True)
+
+FACTS: dict[str, Fact] = {
+    "Head": Head(node=NODE, life=LIFE, incarnation=0, version=1, issued_at=1_700_000_000, valid_for=3_600),
+    "Head full": Head(
+        node=NODE,
+        life=LIFE,
+        incarnation=2**63 - 1,
+        version=256,
+        left=True,
+        issued_at=2**40,
+        valid_for=604_800,
+        name="büro-1",
+        addresses=[Address("127.0.0.1", 7946), Address("2001:db8::1", 65_535)],
+        floor=23,
+        zone="eu-1",
+        certificate=HASH,
+        wire_min=2,
+        wire_max=255,
+        features=2**32,
+        extensions=EXTENSIONS,
+    ),
+    "Accusation": Accusation(
+        accuser=NODE, subject=OTHER, life=LIFE, incarnation=0, grade=0, issued_at=1_700_000_000
+    ),
+    "Accusation full": Accusation(
+        accuser=NODE,
+        subject=OTHER,
+        life=LIFE,
+        incarnation=65_536,
+        grade=2,
+        age_ms=86_400_000,
+        issued_at=1_700_000_000,
+        extensions=EXTENSIONS,
+    ),
+    "AgentRecord": AgentRecord(
+        node=NODE, life=LIFE, version=1, agent="nlp/summarizer", issued_at=1_700_000_000, withdrawn=True
+    ),
+    "AgentRecord full": AgentRecord(
+        node=NODE,
+        life=LIFE,
+        version=24,
+        agent="nlp/summarizer",
+        withdrawn=True,
+        issued_at=1_700_000_000,
+        agent_version="1.2.0-rc.1",
+        description="Summaries of texts",
+        owner="team-nlp",
+        capabilities=[
+            Capability(name="text.summarize"),
+            Capability(
+                name="text.keywords",
+                description="Finds the words that matter",
+                parameters=HASH,
+                result=ID,
+                repeatable=True,
+                timeout_ms=86_400_000,
+                extensions=EXTENSIONS,
+            ),
+        ],
+        tags={"zone": "a", "env": "prod", "cost_tier": "low"},
+        weight_percent=1_000,
+        access=2,
+        limits={"rate": 2.5, "concurrency": 4, "nested": {"bb": [True, None, -1], "a": 1e300}},
+        extensions=EXTENSIONS,
+    ),
+}
+SIGNED_HEAD = FactSigner(SIGNER, CLUSTER).sign(FACTS["Head"])
+SIGNED_RECORD = FactSigner(SIGNER, CLUSTER).sign(FACTS["AgentRecord full"])
+SIGNED_ACCUSATION = FactSigner(SIGNER, CLUSTER).sign(FACTS["Accusation full"])
+
+MESSAGE_EXAMPLES: dict[str, Message] = {
+    "Ping": Ping(nonce=NONCE),
+    "Ping full": Ping(nonce=NONCE, origin=OTHER, extensions=EXTENSIONS),
+    "Ack": Ack(nonce=NONCE),
+    "Ack full": Ack(nonce=NONCE, origin=OTHER, extensions=EXTENSIONS),
+    "PingReq": PingReq(nonce=NONCE, target=OTHER, timeout_ms=500),
+    "Nack": Nack(nonce=NONCE),
+    "RelayedAck": RelayedAck(nonce=NONCE, datagram=b"\x01" * 180),
+    "HeadUpdate": HeadUpdate(head=SIGNED_HEAD),
+    "AccusationUpdate": AccusationUpdate(accusation=SIGNED_ACCUSATION),
+    "RecordUpdate": RecordUpdate(record=SIGNED_RECORD),
+    "HeadRequest": HeadRequest(subjects=[NODE, OTHER]),
+    "Challenge": Challenge(nonce=NONCE, life=LIFE),
+    "ChallengeAnswer": ChallengeAnswer(nonce=NONCE, life=LIFE),
+    "Hello": Hello(wire_version=1, cluster_id=CLUSTER, node=NODE, life=LIFE, nonce=ID),
+    "Hello full": Hello(
+        wire_version=1,
+        cluster_id=CLUSTER,
+        node=NODE,
+        life=LIFE,
+        nonce=ID,
+        wire_min=0,
+        wire_max=2,
+        features=5,
+        extensions=EXTENSIONS,
+    ),
+    "HelloProof": HelloProof(signature=bytes(range(64))),
+    "Goodbye": Goodbye(),
+    "Goodbye full": Goodbye(reason="leaving", code=1601, extensions=EXTENSIONS),
+    "ContactRequest": ContactRequest(node=NODE),
+    "ContactAnswer": ContactAnswer(),
+    "ContactAnswer full": ContactAnswer(held=SIGNED_HEAD, heads=[SIGNED_HEAD] * 2, extensions=EXTENSIONS),
+    "Chunk": Chunk(sequence=1, offset=0, total=2**31, data=b"slice"),
+    "SyncOffer": SyncOffer(exchange=1, hash=HASH, nodes=64),
+    "SyncDigest": SyncDigest(
+        exchange=1, entries=[ENTRY, DigestEntry(OTHER, LIFE, False, 0, 0, 0)], last=True
+    ),
+    "SyncWant": SyncWant(exchange=1, entries=[ENTRY]),
+    "SyncDelta": SyncDelta(exchange=1),
+    "SyncDelta full": SyncDelta(
+        exchange=1,
+        heads=[SIGNED_HEAD],
+        records=[SIGNED_RECORD],
+        through=[ENTRY],
+        doubts=[SIGNED_HEAD],
+        last=True,
+        extensions=EXTENSIONS,
+    ),
+    "SyncEnd": SyncEnd(exchange=1),
+    "SyncEnd full": SyncEnd(exchange=1, equal=True, extensions=EXTENSIONS),
+    "Request": Request(
+        message_id=ID,
+        life=LIFE,
+        agent="nlp/summarizer",
+        capability="text.summarize",
+        remaining_ms=30_000,
+        payload=b"\xa0",
+    ),
+    "Request full": Request(
+        message_id=ID,
+        life=LIFE,
+        agent="nlp/summarizer",
+        capability="text.summarize",
+        remaining_ms=86_400_000,
+        payload=b"{}",
+        hops_left=64,
+        content_type="application/json",
+        session_id=HASH,
+        idempotency_key="once",
+        traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        attempt=2,
+        path=["plan/planner"],
+        extensions=EXTENSIONS,
+    ),
+    "Reply": Reply(message_id=ID),
+    "Reply full": Reply(
+        message_id=ID,
+        code=1405,
+        content_type="application/json",
+        payload=b"{}",
+        detail="sentences: not a number",
+        executed=False,
+        extensions=EXTENSIONS,
+    ),
+    "Cancel": Cancel(message_id=ID),
+    "SchemaWant": SchemaWant(hashes=[HASH, ID]),
+    "SchemaBodies": SchemaBodies(bodies=[b"{}", b""]),
+}
+
+
+def encoded() -> dict[str, str]:
+    """All examples as bytes in hex, and the signed forms of some."""
+    result = {name: encode_fact(fact).hex() for name, fact in FACTS.items()}
+    result |= {name: encode_message(message).hex() for name, message in MESSAGE_EXAMPLES.items()}
+    result |= {f"sign1 {name}": FactSigner(SIGNER, CLUSTER).sign(fact).hex() for name, fact in FACTS.items()}
+    body = pack_messages(
+        [encode_message(MESSAGE_EXAMPLES["Ping"]), encode_message(MESSAGE_EXAMPLES["HeadUpdate"])]
+    )
+    for name, audience in (("datagram", None), ("datagram addressed", NodeId(OTHER))):
+        result[name] = pack_datagram(
+            cluster_id=CLUSTER,
+            node=NODE,
+            life=LIFE,
+            counter=2**64 - 1,
+            body=body,
+            audience=audience,
+            sign=SIGNER.sign,
+        ).hex()
+    return result
+
+
+def test_every_encoding_is_as_it_was() -> None:
+    assert encoded() == json.loads(GOLDEN.read_text())
+
+
+def test_there_is_an_example_of_every_message_and_fact() -> None:
+    assert {type(message) for message in MESSAGE_EXAMPLES.values()} == set(MESSAGES)
+    assert {type(fact) for fact in FACTS.values()} == set(Fact.__subclasses__())
+
+
+@pytest.mark.parametrize("name", MESSAGE_EXAMPLES)
+def test_golden_messages_read_back(name: str) -> None:
+    assert decode_message(bytes.fromhex(json.loads(GOLDEN.read_text())[name])) == MESSAGE_EXAMPLES[name]
+
+
+@pytest.mark.parametrize("name", FACTS)
+def test_golden_facts_read_back(name: str) -> None:
+    fact = FACTS[name]
+    assert decode_fact(type(fact), bytes.fromhex(json.loads(GOLDEN.read_text())[name])) == fact
+
+
+if __name__ == "__main__":
+    print(json.dumps(encoded(), indent=1))
