@@ -135,10 +135,13 @@ class Notify(msgspec.Struct, frozen=True):
 
 
 class ToNode(msgspec.Struct, frozen=True):
-    """A message for a member, by datagram. `after`: tickets that must be durable before it leaves."""
+    """A message for a member, by datagram, or None for a datagram of news alone (none is sent if there is no news).
+
+    `after`: tickets that must be durable before it leaves. `piggyback`: news may travel with it.
+    """
 
     node: NodeId
-    message: Message
+    message: Message | None
     after: tuple[Ticket, ...] = ()
     address: Address | None = None
     """Where to, if not the member's advertised address."""

@@ -1,0 +1,184 @@
+"""From messages to bytes: the one place that packs, piggybacks, signs and encodes (STYLE "The core's interface").
+
+It runs when the driver takes the effects. Messages for the same node leave in one datagram, filled up with news from
+the broadcast queue; whoever is doubted is told so first (Lifeguard's buddy system). Messages for links go through the
+link's queue. A message that names tickets waits here until they are durable, and is dropped if one fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reachp2p.core.counters import Counters
+from reachp2p.core.dissemination.broadcast_queue import BroadcastQueue
+from reachp2p.core.effects import CloseLink, Effect, InnerEffect, SendDatagram, ToLink, ToNode
+from reachp2p.core.events import MemberState
+from reachp2p.core.ids import Address, Ticket
+from reachp2p.core.links.table import Links
+from reachp2p.core.membership.detector import Detector
+from reachp2p.core.membership.own import OwnNode
+from reachp2p.core.membership.suspicion import transmit_limit
+from reachp2p.core.membership.table import MemberTable
+from reachp2p.core.settings import Settings
+from reachp2p.core.trust.signer import Signer
+from reachp2p.core.wire.codec import encode_message, pack_messages
+from reachp2p.core.wire.datagram import OVERHEAD_BYTES, pack_datagram
+from reachp2p.core.wire.messages import AccusationUpdate, Ack, Message
+
+ARRAY_HEAD_BYTES = 3
+HELD_MAX = 4_096
+"""Messages waiting for the disk; a further one is dropped and counted: a disk that slow is reported by its driver."""
+
+
+class _Parcel:
+    """What one node is sent in this round."""
+
+    __slots__ = ("address", "encoded", "item", "piggyback")
+
+    def __init__(self, item: ToNode, address: Address) -> None:
+        self.item = item
+        self.address = address
+        self.piggyback = item.piggyback
+        self.encoded: list[bytes] = []
+
+
+class Transmitter:
+    """Turns inner effects into effects. Size: at most `HELD_MAX` held messages."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        signer: Signer,
+        own: OwnNode,
+        table: MemberTable,
+        queue: BroadcastQueue,
+        detector: Detector,
+        links: Links,
+        counters: Counters,
+    ) -> None:
+        self._settings = settings
+        self._room = settings.protocol.datagram_max - OVERHEAD_BYTES - ARRAY_HEAD_BYTES
+        self._signer = signer
+        self._own = own
+        self._table = table
+        self._queue = queue
+        self._detector = detector
+        self._links = links
+        self._counters = counters
+        self._counter = 0
+        self._open: dict[Ticket, None] = {}
+        self._held: list[ToNode | ToLink] = []
+
+    def written(self, ticket: Ticket) -> None:
+        """A write has been asked for: messages that name it wait."""
+        self._open[ticket] = None
+
+    def settled(self, ticket: Ticket, *, durable: bool) -> list[ToNode | ToLink]:
+        """A write is durable, or has failed; returns the messages that may leave now."""
+        self._open.pop(ticket, None)
+        if not durable:
+            kept = [item for item in self._held if ticket not in item.after]
+            self._counters.add("dropped.message.not_durable", len(self._held) - len(kept))
+            self._held = kept
+        ready = [item for item in self._held if not self._waits(item)]
+        self._held = [item for item in self._held if self._waits(item)]
+        return ready
+
+    def _waits(self, item: ToNode | ToLink) -> bool:
+        return any(ticket in self._open for ticket in item.after)
+
+    def transform(self, items: Iterable[InnerEffect], now: float) -> list[Effect]:
+        """Effects for the driver, in the order of `items`; frames of links follow at the end of the round."""
+        out: list[Effect | _Parcel] = []
+        parcels: dict[tuple[bytes, Address], _Parcel] = {}
+        for item in items:
+            if isinstance(item, ToNode):
+                if item.after and self._hold(item):
+                    continue
+                self._pack(item, parcels, out)
+            elif isinstance(item, ToLink):
+                if not (item.after and self._hold(item)):
+                    self._links.transmit(item.link, encode_message(item.message))
+            else:
+                if isinstance(item, CloseLink):
+                    out.extend(self._links.flush())
+                out.append(item)
+        done: list[Effect] = []
+        for effect in out:
+            if isinstance(effect, _Parcel):
+                done.extend(self._datagrams(effect, now))
+            else:
+                done.append(effect)
+        done.extend(self._links.flush())
+        return done
+
+    def _hold(self, item: ToNode | ToLink) -> bool:
+        if not self._waits(item):
+            return False
+        if len(self._held) >= HELD_MAX:
+            self._counters.add("dropped.message.held_full")
+        else:
+            self._held.append(item)
+        return True
+
+    def _pack(self, item: ToNode, parcels: dict[tuple[bytes, Address], _Parcel], out: list[Effect | _Parcel]) -> None:
+        address = item.address
+        if address is None:
+            member = self._table.get(item.node)
+            address = member.address if member is not None else None
+            if address is None:
+                self._counters.add("dropped.message.no_address")
+                return
+        travels_alone = isinstance(item.message, Ack) and item.message.origin is not None
+        parcel = None if travels_alone else parcels.get((item.node, address))
+        if parcel is None:
+            parcel = _Parcel(item, address)
+            out.append(parcel)
+            if not travels_alone:
+                parcels[item.node, address] = parcel
+        parcel.piggyback = (parcel.piggyback or item.piggyback) and not travels_alone
+        if item.message is not None:
+            parcel.encoded.append(encode_message(item.message))
+
+    def _datagrams(self, parcel: _Parcel, now: float) -> list[Effect]:
+        """One datagram, or more if the messages do not fit into one."""
+        bodies: list[list[bytes]] = [[]]
+        used = 0
+        for encoded in parcel.encoded:
+            if used + len(encoded) > self._room and bodies[-1]:
+                bodies.append([])
+                used = 0
+            bodies[-1].append(encoded)
+            used += len(encoded)
+        if parcel.piggyback and (member := self._table.get(parcel.item.node)) is not None:
+            doubted = member.state in (MemberState.SUSPECT, MemberState.DEAD)
+            doubt = self._detector.doubt(member, now) if doubted else None
+            if doubt is not None:
+                told = encode_message(AccusationUpdate(accusation=doubt))
+                if used + len(told) <= self._room:
+                    bodies[-1].append(told)
+                    used += len(told)
+            limit = transmit_limit(self._settings.protocol.retransmit_multiplier, self._table.size)
+            bodies[-1] += self._queue.take(self._room - used, limit)
+        return [self._datagram(parcel, body) for body in bodies if body]
+
+    def _datagram(self, parcel: _Parcel, encoded: list[bytes]) -> SendDatagram:
+        assert self._own.life is not None, "nothing is sent before the life is on disk"
+        self._counter += 1
+        data = pack_datagram(
+            cluster_id=self._settings.cluster_id,
+            node=self._own.node,
+            life=self._own.life,
+            counter=self._counter,
+            body=pack_messages(encoded),
+            audience=parcel.item.node,
+            sign=self._signer.sign,
+        )
+        self._counters.add("datagrams.sent")
+        self._counters.add("bytes.datagrams_sent", len(data))
+        return SendDatagram(parcel.address, data)
+
+
+def fits_datagram(message: Message, room: int) -> bool:
+    """Whether a message may be put into the broadcast queue at all (case B13)."""
+    return len(encode_message(message)) <= room
