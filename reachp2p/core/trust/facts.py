@@ -60,10 +60,19 @@ class FactSigner:
         self._cluster_id = cluster_id
 
     def sign(self, fact: Fact) -> bytes:
-        """The COSE_Sign1 object that travels. Raises `LocalProtocolError` if another node would have to sign it."""
+        """The COSE_Sign1 object that travels.
+
+        Raises `LocalProtocolError` if another node would have to sign it, or if nobody would accept it (out of
+        bounds): structs do not check themselves when they are built, and a signed mistake cannot be taken back.
+        """
         if signer_of(fact) != self._signer.node:
             raise LocalProtocolError(f"this {fact.PURPOSE} names another node as its signer")
-        return sign1(encode_fact(fact), external_data(fact.PURPOSE, self._cluster_id), self._signer.sign)
+        payload = encode_fact(fact)
+        try:
+            decode_fact(type(fact), payload)
+        except WireError as error:
+            raise LocalProtocolError(f"this {fact.PURPOSE} cannot be signed: {error}") from error
+        return sign1(payload, external_data(fact.PURPOSE, self._cluster_id), self._signer.sign)
 
 
 class FactChecker:

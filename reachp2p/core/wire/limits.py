@@ -21,7 +21,7 @@ BYTES_MAX = 1_114_112
 DATAGRAM_BYTES_MAX = 1_400
 """Fits the path MTU of nearly every network with room for tunnels (DESIGN §5)."""
 DEPTH_MAX = 8
-"""Nested arrays and maps. Our deepest message, a digest in a body, has six levels."""
+"""Arrays and maps with content, inside one another. Our deepest message, a digest in a body, has six levels."""
 ELEMENTS_MAX = 32_768
 """Data items in one input, keys and containers counted. A full page of digest entries has 5,200 in 30 kB."""
 INTEGER_MAX = 2**64 - 1

@@ -16,7 +16,7 @@ from typing import Any
 import cbor2
 import msgspec
 import pytest
-from pycddl import Schema, ValidationError
+from pycddl import Schema, ValidationError  # type: ignore[import-untyped]
 
 from reachp2p.core.wire.codec import pack_messages
 from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Head
