@@ -1,0 +1,58 @@
+"""CPU time to get going: `python bench/imports.py [--runs 15]` prints one JSON object.
+
+Each figure is the user and system CPU time of a whole fresh process, interpreter included, as the kernel counted it
+for the child; byte code is compiled before the first measured run. The limits are those of the requirements.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+
+COMMANDS: dict[str, tuple[list[str], float | None]] = {
+    "bare interpreter": (["-c", "pass"], None),
+    "from reachp2p import Node, run; Node": (["-c", "from reachp2p import Node, run; Node"], 0.250),
+    "from reachp2p import Agent; Agent": (["-c", "from reachp2p import Agent; Agent"], None),
+    "import reachp2p.core.engine": (["-c", "import reachp2p.core.engine"], None),
+    "reachp2p --help": (["-m", "reachp2p", "--help"], 0.200),
+    "reachp2p members --help": (["-m", "reachp2p", "members", "--help"], 0.200),
+}
+
+
+def cpu_seconds(arguments: list[str]) -> float:
+    """User and system CPU time of one run. Raises if it fails: a broken command is not a fast one."""
+    process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise SystemExit(f"{' '.join(arguments)} ended with {process.returncode}")
+    return usage.ru_utime + usage.ru_stime
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--runs", type=int, default=15)
+    runs = parser.parse_args().runs
+    figures = {}
+    for name, (arguments, limit) in COMMANDS.items():
+        cpu_seconds(arguments)
+        samples = [cpu_seconds(arguments) for _ in range(runs)]
+        median = statistics.median(samples)
+        figures[name] = {
+            "cpu_ms_median": round(median * 1e3, 1),
+            "cpu_ms_min": round(min(samples) * 1e3, 1),
+            "limit_ms": None if limit is None else limit * 1e3,
+            "ok": limit is None or median < limit,
+        }
+    print(
+        json.dumps({"bench": "imports", "runs": runs, "python": sys.version.split()[0], "figures": figures})
+    )
+
+
+if __name__ == "__main__":
+    main()
