@@ -23,15 +23,18 @@ WINDOW = 3
 _SENTENCE = re.compile(r"(?<=[.!?])[\"'”’)]*\s+(?=[\"'“‘(]*[A-Z0-9])")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 STOP_WORDS = frozenset(
-    _WORD.findall("""a about above after again against all almost also although always among an and another any are as at away be
-    because been before being below between both but by can cannot could did do does done down during each either else
-    even ever every everybody few first for from further had has have he hence her here hers him his how however i if in
-    indeed into is it its itself just last later least less like made make many may me might more most much must my
-    neither never next no nobody none nor not nothing now of off often on once one only or other our out over own people
-    perhaps rather said same say says second see seen several shall she should since so some soon still such than that
-    the their them then there therefore these they thing things third this those though three through thus time times to
-    together too two under until up upon us very was way we well were what when where whether which while who whole whom
-    whose why will with within without would year years yet you your""")
+    _WORD.findall("""
+    a about above after again against all almost also although always among an and another any are as at away
+    be because been before being below between both but by can cannot could did do does done down during each
+    either else even ever every everybody few first for from further had has have he hence her here hers him
+    his how however i if in indeed into is it its itself just last later least less like made make many may me
+    might more most much must my neither never next no nobody none nor not nothing now of off often on once
+    one only or other our out over own people perhaps rather said same say says second see seen several shall
+    she should since so some soon still such than that the their them then there therefore these they thing
+    things third this those though three through thus time times to together too two under until up upon us
+    very was way we well were what when where whether which while who whole whom whose why will with within
+    without would year years yet you your
+    """)
 )
 
 
