@@ -23,7 +23,7 @@ from reachp2p.core.settings import Settings
 from reachp2p.core.trust.signer import Signer
 from reachp2p.core.wire.codec import encode_message, pack_messages
 from reachp2p.core.wire.datagram import OVERHEAD_BYTES, pack_datagram
-from reachp2p.core.wire.messages import AccusationUpdate, Ack, Message
+from reachp2p.core.wire.messages import AccusationUpdate, Ack
 
 ARRAY_HEAD_BYTES = 3
 HELD_MAX = 4_096
@@ -98,7 +98,7 @@ class Transmitter:
                 self._pack(item, parcels, out)
             elif isinstance(item, ToLink):
                 if not (item.after and self._hold(item)):
-                    self._links.transmit(item.link, encode_message(item.message))
+                    self._links.transmit(item.link, item.message)
             else:
                 if isinstance(item, CloseLink):
                     out.extend(self._links.flush())
@@ -178,7 +178,3 @@ class Transmitter:
         self._counters.add("bytes.datagrams_sent", len(data))
         return SendDatagram(parcel.address, data)
 
-
-def fits_datagram(message: Message, room: int) -> bool:
-    """Whether a message may be put into the broadcast queue at all (case B13)."""
-    return len(encode_message(message)) <= room

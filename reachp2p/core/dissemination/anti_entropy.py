@@ -15,7 +15,7 @@ and applied is behind `Replica`; this module knows only the conversation and its
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
@@ -23,7 +23,6 @@ from typing import Protocol
 import msgspec
 
 from reachp2p.core.counters import Counters
-from reachp2p.core.effects import Effects
 from reachp2p.core.ids import LIFE_ID_BYTES, Life, LinkId, NodeId, Rng
 from reachp2p.core.timers import Timers
 from reachp2p.core.wire.messages import DigestEntry, Message, SyncDelta, SyncDigest, SyncEnd, SyncOffer, SyncWant
@@ -101,9 +100,17 @@ class Exchange:
 class AntiEntropy:
     """Runs exchanges: at most `INITIATED_MAX` of our own and `ANSWERED_MAX` of others at once."""
 
-    def __init__(self, replica: Replica, *, effects: Effects, timers: Timers, rng: Rng, counters: Counters) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        send: Callable[[LinkId, Message], bool],
+        *,
+        timers: Timers,
+        rng: Rng,
+        counters: Counters,
+    ) -> None:
         self._replica = replica
-        self._effects = effects
+        self._send = send
         self._timers = timers
         self._rng = rng
         self._counters = counters
@@ -119,13 +126,13 @@ class AntiEntropy:
         digest = self._replica.digest(now)
         offer = SyncOffer(exchange=number, hash=self._replica.digest_hash(now), nodes=len(digest))
         self._progress(link, number, now)
-        self._effects.send_link(link, offer)
+        self._send(link, offer)
         self._counters.add("sync.begun")
         return True
 
     def pull(self, link: LinkId, entries: Sequence[DigestEntry]) -> None:
         """Ask for what the other side holds beyond these entries, without an exchange."""
-        self._effects.send_link(link, SyncWant(exchange=PULL, entries=list(entries[:PAGE_ENTRIES])))
+        self._send(link, SyncWant(exchange=PULL, entries=list(entries[:PAGE_ENTRIES])))
 
     def on_message(self, link: LinkId, node: NodeId, message: Message, now: float) -> list[SyncDelta | ExchangeOver]:
         """One message of an exchange; returns deltas to apply, and the end of an exchange that we began."""
@@ -148,12 +155,12 @@ class AntiEntropy:
         number = offer.exchange
         if offer.hash == self._replica.digest_hash(now):
             self._counters.add("sync.answered_equal")
-            self._effects.send_link(link, SyncEnd(exchange=number, equal=True))
+            self._send(link, SyncEnd(exchange=number, equal=True))
             return
         answered = sum(not e.initiated for e in self._exchanges.values())
         if answered >= ANSWERED_MAX or (link, number) in self._exchanges:
             self._counters.add("sync.refused")
-            self._effects.send_link(link, SyncEnd(exchange=number))
+            self._send(link, SyncEnd(exchange=number))
             return
         self._exchanges[link, number] = Exchange(node, initiated=False)
         self._progress(link, number, now)
@@ -161,7 +168,7 @@ class AntiEntropy:
         page = list(islice(digest, PAGE_ENTRIES))
         while True:
             following = list(islice(digest, PAGE_ENTRIES))
-            self._effects.send_link(link, SyncDigest(exchange=number, entries=page, last=not following))
+            self._send(link, SyncDigest(exchange=number, entries=page, last=not following))
             if not following:
                 return
             page = following
@@ -189,14 +196,14 @@ class AntiEntropy:
                 behind.append(absent(node))
         exchange.after = max(end, b"\x00")
         for delta in self._replica.deltas(behind, page.exchange, now) if behind else ():
-            self._effects.send_link(link, delta)
+            self._send(link, delta)
         if not page.last:
             return []
         wants = exchange.wants
         for start in range(0, len(wants), PAGE_ENTRIES):
             exchange.outstanding += 1
             part = wants[start : start + PAGE_ENTRIES]
-            self._effects.send_link(link, SyncWant(exchange=page.exchange, entries=part))
+            self._send(link, SyncWant(exchange=page.exchange, entries=part))
         if exchange.outstanding == 0:
             return self._finish(link, page.exchange)
         return []
@@ -207,9 +214,9 @@ class AntiEntropy:
             return
         deltas = self._replica.deltas(want.entries, want.exchange, now)
         for delta in deltas[:-1]:
-            self._effects.send_link(link, delta)
+            self._send(link, delta)
         last = deltas[-1] if deltas else SyncDelta(exchange=want.exchange)
-        self._effects.send_link(link, msgspec.structs.replace(last, last=True))
+        self._send(link, msgspec.structs.replace(last, last=True))
         if want.exchange != PULL:
             self._progress(link, want.exchange, now)
 
@@ -229,7 +236,7 @@ class AntiEntropy:
         return result
 
     def _finish(self, link: LinkId, number: int) -> list[SyncDelta | ExchangeOver]:
-        self._effects.send_link(link, SyncEnd(exchange=number))
+        self._send(link, SyncEnd(exchange=number))
         return [self._over(link, number, "done")]
 
     def _on_end(self, link: LinkId, end: SyncEnd) -> list[SyncDelta | ExchangeOver]:

@@ -1,0 +1,153 @@
+"""How the machines of one engine are put together; nothing is decided here.
+
+Reading this file from top to bottom gives the layers of `core` from bottom to top.
+"""
+
+from __future__ import annotations
+
+from reachp2p.core.calls.callee import Callee
+from reachp2p.core.calls.caller import Caller
+from reachp2p.core.clock import WallClock
+from reachp2p.core.counters import Counters
+from reachp2p.core.dissemination.anti_entropy import AntiEntropy
+from reachp2p.core.dissemination.broadcast_queue import BroadcastQueue
+from reachp2p.core.effects import Effects
+from reachp2p.core.ids import Address, Entropy, Life, LinkId, NodeId, Rng
+from reachp2p.core.links.table import Links
+from reachp2p.core.membership.contacts import Contacts
+from reachp2p.core.membership.detector import Detector
+from reachp2p.core.membership.health import LocalHealth
+from reachp2p.core.membership.life import LifeCycle
+from reachp2p.core.membership.member import Member
+from reachp2p.core.membership.own import OwnNode
+from reachp2p.core.membership.probe import Prober
+from reachp2p.core.membership.table import MemberTable
+from reachp2p.core.registry.own import OwnAgents
+from reachp2p.core.registry.replica import Replica
+from reachp2p.core.registry.schemas import Schemas
+from reachp2p.core.registry.store import RecordStore
+from reachp2p.core.routing.router import Router
+from reachp2p.core.routing.table import RoutingTable
+from reachp2p.core.settings import Settings
+from reachp2p.core.snapshot import Snapshot
+from reachp2p.core.timers import Timers
+from reachp2p.core.transmit import Transmitter
+from reachp2p.core.trust.facts import FactChecker, FactSigner
+from reachp2p.core.trust.signer import Signer, Verifier
+from reachp2p.core.wire.messages import Ping
+
+
+class Parts:
+    """The machines of one engine, wired."""
+
+    def __init__(
+        self, settings: Settings, *, signer: Signer, verifier: Verifier, rng: Rng, entropy: Entropy
+    ) -> None:
+        protocol = settings.protocol
+        node = signer.node
+        self.settings = settings
+        self.verifier = verifier
+        self.rng = rng
+        self.entropy = entropy
+
+        self.counters = counters = Counters()
+        self.timers = timers = Timers()
+        self.effects = effects = Effects()
+        self.clock = WallClock()
+
+        self.fact_signer = FactSigner(signer, settings.cluster_id)
+        self.checker = FactChecker(verifier, settings.cluster_id, counters)
+        self.links = Links(
+            settings,
+            signer=signer,
+            verifier=verifier,
+            entropy=entropy,
+            effects=effects,
+            timers=timers,
+            counters=counters,
+            own_life=self._own_life,
+            is_busy=self._is_busy,
+        )
+        self.queue = BroadcastQueue(protocol.broadcast_queue_max, counters)
+
+        self.own = OwnNode(node, settings, self.fact_signer, self.checker, self.clock)
+        self.life = LifeCycle(settings, node, effects=effects, timers=timers, entropy=entropy, counters=counters)
+        self.table = MemberTable(node, protocol.members_max, counters)
+        self.health = LocalHealth(protocol.health_max)
+        self.prober = Prober(
+            protocol,
+            self.table,
+            self.health,
+            self._probe_link,
+            effects=effects,
+            timers=timers,
+            rng=rng,
+            entropy=entropy,
+            counters=counters,
+        )
+        self.detector = Detector(
+            protocol,
+            self.table,
+            self.prober,
+            self.health,
+            self.queue,
+            self.fact_signer,
+            self.clock,
+            self.dial_member,
+            own=node,
+            timers=timers,
+            rng=rng,
+            counters=counters,
+        )
+        self.contacts = Contacts(
+            protocol, self.table, self._dial, effects=effects, timers=timers, rng=rng, counters=counters
+        )
+
+        self.store = RecordStore(protocol.records_per_node_max, counters)
+        self.schemas = Schemas(counters)
+        self.agents = OwnAgents(
+            self.own,
+            self.store,
+            self.schemas,
+            self.fact_signer,
+            self.checker,
+            self.clock,
+            protocol.records_per_node_max // 2,
+        )
+        self.replica = Replica(
+            self.own, self.table, self.store, self.detector, self.clock, protocol.clock_tolerance
+        )
+        self.sync = AntiEntropy(self.replica, self.links.send, timers=timers, rng=rng, counters=counters)
+        self.snapshot = Snapshot(self.table, self.store, effects=effects, timers=timers, counters=counters)
+
+        self.routing = RoutingTable(counters, virtual_nodes=protocol.virtual_nodes)
+        self.router = Router(self.routing, rng, counters)
+
+        self.transmitter = Transmitter(
+            settings, signer, self.own, self.table, self.queue, self.detector, self.links, counters
+        )
+
+    def _own_life(self) -> Life:
+        assert self.own.life is not None, "nothing is dialled or accepted before the life is on disk"
+        return self.own.life
+
+    def _is_busy(self, node: NodeId) -> bool:
+        return self.caller.is_busy(node) or self.callee.is_busy(node)
+
+    def _dial(self, address: Address, node: NodeId | None, now: float) -> LinkId | None:
+        return self.links.dial(address, node, now)
+
+    def dial_member(self, member: Member, now: float) -> None:
+        """See for ourselves whether a member's process answers: a proven link, a new life, or a refusal."""
+        if member.addresses:
+            self.links.ensure(member.node, member.addresses, now)
+
+    def _probe_link(self, node: NodeId, nonce: bytes, now: float) -> None:
+        """The probe over a link beside the indirect ones (UDP may be blocked)."""
+        link = self.links.link_to(node)
+        if link is not None:
+            self.links.send(link, Ping(nonce=nonce))
+        else:
+            member = self.table.get(node)
+            if member is not None:
+                self.dial_member(member, now)

@@ -1,0 +1,154 @@
+"""The stages that decide who may be asked: one list, judged when something changes, never for each call.
+
+    match -> tags -> liveness            (access, breaker and load take their places in the same list)
+
+A stage REMOVEs an instance (it is no candidate, and it is off the ring: placement counts it out), or says AVOID (it is
+skipped while another candidate exists, and it stays on the ring, so that a moment's doubt moves no key), or lets it
+pass. A stage whose judgement changes for a reason of its own (a breaker that opens) asks the table to judge again
+(`RoutingTable.reconsider`).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Protocol
+
+import msgspec
+
+from reachp2p.core.commands import RouteQuery
+from reachp2p.core.events import MemberState
+from reachp2p.core.routing.instance import Instance
+from reachp2p.errors import ErrorCode
+
+
+class Selector(msgspec.Struct, frozen=True, gc=False):
+    """What a call asks for, apart from how to choose: the name of a pool. `tags` are sorted pairs."""
+
+    capability: str | None
+    agent: str | None
+    tags: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, query: RouteQuery) -> Selector:
+        """The selector of a query."""
+        tags = query.tags
+        return cls(query.capability, query.agent, tuple(sorted(tags.items())) if tags else ())
+
+    def __str__(self) -> str:
+        """The target in words, as in `text.summarize of nlp/summarizer with env=prod`."""
+        name = self.agent or ""
+        if self.capability is not None:
+            name = self.capability if self.agent is None else f"{self.capability} of {self.agent}"
+        return f"{name} with {', '.join(f'{key}={value}' for key, value in self.tags)}" if self.tags else name
+
+
+class Verdict(Enum):
+    """What a stage says about an instance."""
+
+    PASS = "pass"
+    AVOID = "avoid"
+    REMOVE = "remove"
+
+
+class Stage(Protocol):
+    """One question about an instance. `code` is the error of a call whose last candidates end here."""
+
+    name: str
+    code: ErrorCode
+
+    def judge(self, selector: Selector, instance: Instance) -> Verdict:
+        """Whether `instance` may serve `selector` now; cheap, and without side effects."""
+
+    def why(self, selector: Selector, instance: Instance) -> str:
+        """The reason for a judgement other than PASS, in a few words without the name of the instance."""
+
+
+class Match:
+    """Does it offer the capability, and is it the agent?"""
+
+    name = "match"
+    code = ErrorCode.UNKNOWN_TARGET
+
+    def judge(self, selector: Selector, instance: Instance) -> Verdict:
+        """REMOVE what is not named."""
+        offers = selector.capability is None or selector.capability in instance.info.capabilities
+        named = selector.agent is None or selector.agent == instance.agent
+        return Verdict.PASS if offers and named else Verdict.REMOVE
+
+    def why(self, selector: Selector, instance: Instance) -> str:
+        """Which name does not fit."""
+        if selector.agent is not None and selector.agent != instance.agent:
+            return f"is not {selector.agent}"
+        return f"does not offer {selector.capability}"
+
+
+class Tags:
+    """Does it carry every tag asked for, with that value?"""
+
+    name = "tags"
+    code = ErrorCode.NO_HEALTHY_INSTANCE
+
+    def judge(self, selector: Selector, instance: Instance) -> Verdict:
+        """REMOVE what lacks a tag or carries another value."""
+        tags = instance.info.tags
+        for key, value in selector.tags:
+            if tags.get(key) != value:
+                return Verdict.REMOVE
+        return Verdict.PASS
+
+    def why(self, selector: Selector, instance: Instance) -> str:
+        """The first tag that differs."""
+        tags = instance.info.tags
+        for key, value in selector.tags:
+            if key not in tags:
+                return f"without tag {key}"
+            if tags[key] != value:
+                return f"with {key}={tags[key]}"
+        return "with the tags"
+
+
+class Liveness:
+    """Is its node there, in the life that registered it?
+
+    DEAD, LEFT and unknown nodes and records of another life are out. SUSPECT nodes and nodes whose process answered by
+    refusal keep their place and are avoided.
+    """
+
+    name = "liveness"
+    code = ErrorCode.NO_HEALTHY_INSTANCE
+
+    def judge(self, selector: Selector, instance: Instance) -> Verdict:
+        """See the class."""
+        state = instance.state
+        if state is MemberState.ALIVE or state is MemberState.SUSPECT:
+            if instance.node_life != instance.info.life:
+                return Verdict.REMOVE
+            return Verdict.AVOID if instance.refused or state is MemberState.SUSPECT else Verdict.PASS
+        return Verdict.REMOVE
+
+    def why(self, selector: Selector, instance: Instance) -> str:
+        """The state that keeps it out."""
+        state = instance.state
+        if state is None:
+            return "forgotten or not yet known"
+        if state is MemberState.ALIVE or state is MemberState.SUSPECT:
+            if instance.node_life != instance.info.life:
+                return "registered by another life"
+            if instance.refused:
+                return "process gone"
+        return str(state.value)
+
+
+STAGES: tuple[Stage, ...] = (Match(), Tags(), Liveness())
+
+
+def judge(stages: tuple[Stage, ...], selector: Selector, instance: Instance) -> tuple[Verdict, Stage | None]:
+    """The verdict of the whole list and the stage that gave it: the first that removes, else the first that avoids."""
+    avoider: Stage | None = None
+    for stage in stages:
+        verdict = stage.judge(selector, instance)
+        if verdict is Verdict.REMOVE:
+            return verdict, stage
+        if verdict is Verdict.AVOID and avoider is None:
+            avoider = stage
+    return (Verdict.PASS, None) if avoider is None else (Verdict.AVOID, avoider)

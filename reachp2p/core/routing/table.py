@@ -1,0 +1,258 @@
+"""The capability table: every instance this node knows, and the pools that calls choose from, kept incrementally.
+
+The engine feeds it what the registry holds (`put_instance`, `remove_instance`) and what membership believes
+(`set_node`); it answers without a scan. It never decides on its own what is true: an instance of a dead node is kept,
+out of every pool, until the registry takes it away, so that a node that comes back in the same life serves at once.
+
+Bounds: instances and nodes are those of the registry and the member table that feed it (bounded there); cached pools
+are at most `pools_max`, the least recently used is dropped first (counter `routing.pools.evicted`).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from reachp2p.core.counters import Counters
+from reachp2p.core.events import MemberState
+from reachp2p.core.ids import Life, NodeId
+from reachp2p.core.ring.placement import InstanceKey, fingerprint
+from reachp2p.core.routing.instance import Instance, InstanceInfo
+from reachp2p.core.routing.pool import Pool
+from reachp2p.core.routing.stages import STAGES, Selector, Stage, Verdict, judge
+
+POOLS_MAX = 1_024
+"""Selectors in use at one node: a few dozen is usual; a caller that invents tag values must not cost memory."""
+
+
+@dataclass(slots=True)
+class _Node:
+    """What is believed about a node, and its agents."""
+
+    state: MemberState | None = None
+    refused: bool = False
+    name: str = ""
+    life: Life | None = None
+    agents: dict[str, Instance] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Named:
+    """All instances under one name (a capability, or an agent id), in any state, and the cached pools of that name."""
+
+    instances: dict[InstanceKey, Instance] = field(default_factory=dict)
+    pools: dict[Selector, Pool] = field(default_factory=dict)
+
+
+class RoutingTable:
+    """Who can do what, as this node sees it now. `version` grows with every change."""
+
+    def __init__(
+        self,
+        counters: Counters,
+        *,
+        virtual_nodes: int = 150,
+        pools_max: int = POOLS_MAX,
+        stages: tuple[Stage, ...] = STAGES,
+    ) -> None:
+        self.version = 0
+        self.stages = stages
+        self._counters = counters
+        self._virtual_nodes = virtual_nodes
+        self._pools_max = pools_max
+        self._nodes: dict[NodeId, _Node] = {}
+        self._capabilities: dict[str, _Named] = {}
+        self._agents: dict[str, _Named] = {}
+        self._pools: OrderedDict[Selector, Pool] = OrderedDict()
+        self._fingerprint: tuple[int, str] | None = None
+
+    # Changes
+
+    def put_instance(self, node: NodeId, agent: str, info: InstanceInfo) -> bool:
+        """An agent of a node was registered or has changed; false if it is as it was."""
+        entry = self._nodes.setdefault(node, _Node())
+        old = entry.agents.get(agent)
+        if old is not None and old.info == info:
+            return False
+        key = (node, agent) if old is None else old.key
+        self._replace(entry, key, old, _instance(key, entry, info))
+        self.version += 1
+        return True
+
+    def remove_instance(self, node: NodeId, agent: str) -> bool:
+        """An agent of a node was withdrawn, or its record has ended with its life; false if it was not here."""
+        entry = self._nodes.get(node)
+        old = entry.agents.get(agent) if entry is not None else None
+        if entry is None or old is None:
+            return False
+        self._replace(entry, old.key, old, None)
+        self._forget_if_empty(node, entry)
+        self.version += 1
+        return True
+
+    def set_node(
+        self,
+        node: NodeId,
+        state: MemberState | None,
+        refused: bool = False,
+        node_name: str = "",
+        life: Life | None = None,
+    ) -> bool:
+        """What membership believes about a node now (`state` None: forgotten); false if nothing is new.
+
+        Its instances follow at once. Those registered by another life than `life` are in no pool.
+        """
+        entry = self._nodes.get(node)
+        if entry is None:
+            if state is None:
+                return False
+            entry = self._nodes[node] = _Node()
+        elif (entry.state, entry.refused, entry.name, entry.life) == (state, refused, node_name, life):
+            return False
+        entry.state, entry.refused, entry.name, entry.life = state, refused, node_name, life
+        for old in list(entry.agents.values()):
+            self._replace(entry, old.key, old, _instance(old.key, entry, old.info))
+        self._forget_if_empty(node, entry)
+        self.version += 1
+        return True
+
+    def reconsider(self, node: NodeId, agent: str) -> None:
+        """A stage judges this instance otherwise than before: judge it again in every pool."""
+        entry = self._nodes.get(node)
+        instance = entry.agents.get(agent) if entry is not None else None
+        if entry is not None and instance is not None:
+            self._replace(entry, instance.key, instance, instance)
+            self.version += 1
+
+    def _forget_if_empty(self, node: NodeId, entry: _Node) -> None:
+        if entry.state is None and not entry.agents:
+            del self._nodes[node]
+
+    def _replace(self, entry: _Node, key: InstanceKey, old: Instance | None, new: Instance | None) -> None:
+        """Put `new` where `old` was, under every name that either has, and tell the pools of those names."""
+        agent = key[1]
+        if new is None:
+            del entry.agents[agent]
+        else:
+            entry.agents[agent] = new
+        self._rename(self._agents, agent, key, new)
+        offered = new.info.capabilities if new is not None else {}
+        for capability in offered:
+            self._rename(self._capabilities, capability, key, new)
+        for capability in old.info.capabilities if old is not None else ():
+            if capability not in offered:
+                self._rename(self._capabilities, capability, key, None)
+
+    def _rename(self, index: dict[str, _Named], name: str, key: InstanceKey, new: Instance | None) -> None:
+        named = index.get(name)
+        if named is None:
+            named = index[name] = _Named()
+        if new is None:
+            del named.instances[key]
+        else:
+            named.instances[key] = new
+        if named.instances:
+            for pool in named.pools.values():
+                pool.update(key, new)
+        else:
+            del index[name]
+            for selector in named.pools:
+                del self._pools[selector]
+
+    # Questions
+
+    def pool(self, selector: Selector) -> Pool | None:
+        """The pool of a selector, cached from now on; None if nobody offers what it names."""
+        pool = self._pools.get(selector)
+        if pool is not None:
+            self._pools.move_to_end(selector)
+            return pool
+        named = self._named(selector)
+        if named is None:
+            return None
+        pool = Pool(selector, self.stages, self._virtual_nodes, named.instances.values())
+        self._pools[selector] = named.pools[selector] = pool
+        if len(self._pools) > self._pools_max:
+            self._evict()
+        return pool
+
+    def peek(self, selector: Selector) -> Pool | None:
+        """The same pool for a look: nothing is cached, evicted or renewed."""
+        named = self._named(selector)
+        if named is None:
+            return None
+        cached = self._pools.get(selector)
+        if cached is not None:
+            return cached
+        return Pool(selector, self.stages, self._virtual_nodes, named.instances.values())
+
+    def _named(self, selector: Selector) -> _Named | None:
+        if selector.capability is not None:
+            return self._capabilities.get(selector.capability)
+        return self._agents.get(selector.agent) if selector.agent is not None else None
+
+    def _evict(self) -> None:
+        selector, _ = self._pools.popitem(last=False)
+        named = self._named(selector)
+        assert named is not None, "a name without instances has no pools"
+        del named.pools[selector]
+        self._counters.add("routing.pools.evicted")
+
+    def routable(self, capability: str) -> list[Instance]:
+        """The instances that a call of `capability` could go to now, in key order."""
+        pool = self.peek(Selector(capability, None))
+        return list(pool.candidates().items) if pool is not None else []
+
+    def known(self, selector: Selector) -> list[Instance]:
+        """Every instance under the name of a selector, whatever its state, in key order."""
+        named = self._named(selector)
+        return [named.instances[key] for key in sorted(named.instances)] if named is not None else []
+
+    def instance(self, node: NodeId, agent: str) -> Instance | None:
+        """One instance, whatever its state."""
+        entry = self._nodes.get(node)
+        return entry.agents.get(agent) if entry is not None else None
+
+    def instances(self) -> list[Instance]:
+        """Every instance, whatever its state, in key order."""
+        entries = [instance for entry in self._nodes.values() for instance in entry.agents.values()]
+        return sorted(entries, key=lambda instance: instance.key)
+
+    def capabilities(self) -> list[str]:
+        """Every capability that anybody offers, whatever the state, sorted."""
+        return sorted(self._capabilities)
+
+    def agents(self) -> list[str]:
+        """Every agent id, whatever the state, sorted."""
+        return sorted(self._agents)
+
+    def fingerprint(self) -> str:
+        """Over all placed instances and their weights: equal in two views that place every key alike."""
+        if self._fingerprint is None or self._fingerprint[0] != self.version:
+            weights = {i.key: i.info.weight_percent for i in self.instances() if self._is_placed(i)}
+            self._fingerprint = (self.version, fingerprint(weights, self._virtual_nodes))
+        return self._fingerprint[1]
+
+    def _is_placed(self, instance: Instance) -> bool:
+        anyone = Selector(None, instance.agent)
+        return judge(self.stages, anyone, instance)[0] is not Verdict.REMOVE
+
+    def sizes(self) -> dict[str, int]:
+        """Gauges of every table here, by name, for diagnostics."""
+        return {
+            "routing.nodes": len(self._nodes),
+            "routing.instances": sum(len(entry.agents) for entry in self._nodes.values()),
+            "routing.capabilities": len(self._capabilities),
+            "routing.pools": len(self._pools),
+        }
+
+
+def _instance(key: InstanceKey, entry: _Node, info: InstanceInfo) -> Instance:
+    return Instance(
+        key=key,
+        node_name=entry.name,
+        state=entry.state,
+        refused=entry.refused,
+        node_life=entry.life,
+        info=info,
+    )

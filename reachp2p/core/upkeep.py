@@ -1,0 +1,268 @@
+"""What a node does without being asked: gossip, push-pull, successor links, pulls, and sweeping up (DESIGN §5).
+
+Everything here is a timer. Each is set again by its own handler or by the engine when there is something to do, so a
+quiet node wakes for its probes and little else.
+"""
+
+from __future__ import annotations
+
+from math import ceil, log2
+
+import msgspec
+
+from reachp2p.core.dissemination.anti_entropy import ExchangeOver, absent
+from reachp2p.core.effects import ToNode
+from reachp2p.core.events import MemberState
+from reachp2p.core.hearing import Hearing
+from reachp2p.core.ids import LinkId, NodeId
+from reachp2p.core.membership.member import Member
+from reachp2p.core.parts import Parts
+from reachp2p.core.wire.messages import DigestEntry
+
+SWEEP_INTERVAL = 60.0
+SUCCESSORS_INTERVAL = 5.0
+"""Successor links that could not be opened are tried again this often."""
+SUCCESSORS_DELAY = 0.1
+PULL_DELAY = 0.3
+"""A record usually follows its head by gossip within this time; what is still missing is pulled."""
+PULLS_AT_ONCE = 64
+FIRST_SYNC_RETRY = 1.0
+
+
+class GossipDue(msgspec.Struct, frozen=True):
+    """Tell a few members the news."""
+
+
+class PushPullDue(msgspec.Struct, frozen=True):
+    """Compare views with a random member."""
+
+
+class SuccessorsDue(msgspec.Struct, frozen=True):
+    """See to the links to our successors."""
+
+
+class PullDue(msgspec.Struct, frozen=True):
+    """Fetch records that gossip has not brought."""
+
+
+class SweepDue(msgspec.Struct, frozen=True):
+    """Forget what is over, renew our head."""
+
+
+class FirstSyncDue(msgspec.Struct, frozen=True):
+    """Nobody has completed a first exchange with us yet: try somebody else."""
+
+
+class Upkeep:
+    """The periodic work of a running node."""
+
+    def __init__(self, parts: Parts, hearing: Hearing) -> None:
+        self._parts = parts
+        self._protocol = parts.settings.protocol
+        self._hearing = hearing
+        self._last_gossip = float("-inf")
+        self._sync_wanted: dict[NodeId, None] = {}
+        self._first_targets: list[NodeId] = []
+        self.has_synced = False
+
+    def start(self, now: float) -> None:
+        """The life is announced from now on."""
+        rng, timers = self._parts.rng, self._parts.timers
+        self._parts.prober.start(now)
+        self._parts.contacts.start(now)
+        timers.set(PushPullDue(), now + self._push_pull_interval() * rng.random())
+        timers.set(SweepDue(), now + SWEEP_INTERVAL * (0.75 + 0.5 * rng.random()))
+        timers.set(SuccessorsDue(), now + SUCCESSORS_DELAY)
+        timers.set(FirstSyncDue(), now + FIRST_SYNC_RETRY)
+        self._last_gossip = float("-inf")
+
+    def stop(self) -> None:
+        """Nothing more is done unasked."""
+        for key in (GossipDue(), PushPullDue(), SuccessorsDue(), PullDue(), SweepDue(), FirstSyncDue()):
+            self._parts.timers.cancel(key)
+        self._parts.prober.stop()
+        self._parts.contacts.stop()
+        self._parts.detector.stop()
+
+    def arm(self, now: float) -> None:
+        """Set the timers of whatever has become necessary; called after every input."""
+        timers = self._parts.timers
+        if len(self._parts.queue) and timers.due_at(GossipDue()) is None:
+            timers.set(GossipDue(), max(now, self._last_gossip + self._protocol.gossip_interval))
+        if self._hearing.alive_changed:
+            self._hearing.alive_changed = False
+            soon = now + SUCCESSORS_DELAY
+            due = timers.due_at(SuccessorsDue())
+            if due is None or due > soon:
+                timers.set(SuccessorsDue(), soon)
+            if self._parts.table.size == 1:
+                self._parts.contacts.alone(now)
+        if self._hearing.has_pulls and timers.due_at(PullDue()) is None:
+            timers.set(PullDue(), now + PULL_DELAY * (1 + self._parts.rng.random()))
+
+    # Gossip
+
+    def on_gossip_due(self, now: float) -> None:
+        """Send news to `gossip_fanout` random members, the recently dead among them, so that they can refute."""
+        self._last_gossip = now
+        parts = self._parts
+        reachable = [m.node for m in parts.table if self._hears_gossip(m, now)]
+        fanout = min(self._protocol.gossip_fanout, len(reachable))
+        for node in parts.rng.sample(reachable, fanout):
+            parts.effects.add(ToNode(node, None))
+        if len(parts.queue) and reachable:
+            parts.timers.set(GossipDue(), now + self._protocol.gossip_interval)
+        elif len(parts.queue):
+            parts.timers.set(GossipDue(), now + self._protocol.probe_interval)
+
+    def _hears_gossip(self, member: Member, now: float) -> bool:
+        if member.state is MemberState.DEAD:
+            return now - member.since < self._protocol.gossip_to_dead
+        return member.state is not MemberState.LEFT
+
+    # Anti-entropy
+
+    def _push_pull_interval(self) -> float:
+        n = self._parts.table.size
+        scale = ceil(log2(n) - log2(32)) + 1 if n > 32 else 1
+        return self._protocol.push_pull_interval * scale
+
+    def on_push_pull_due(self, now: float) -> None:
+        """Compare views with a random ALIVE member."""
+        parts = self._parts
+        parts.timers.set(PushPullDue(), now + self._push_pull_interval() * (0.75 + 0.5 * parts.rng.random()))
+        alive = [m for m in parts.table if m.state is MemberState.ALIVE and m.addresses]
+        if alive:
+            self.sync_with(alive[parts.rng.randrange(len(alive))], now)
+
+    def sync_with(self, member: Member, now: float) -> None:
+        """Begin an exchange with `member`, over the link there is or a new one."""
+        parts = self._parts
+        link = parts.links.link_to(member.node)
+        if link is not None:
+            parts.sync.begin(link, member.node, now)
+        elif parts.links.ensure(member.node, member.addresses, now) is not None:
+            if len(self._sync_wanted) >= self._protocol.links_max:
+                del self._sync_wanted[next(iter(self._sync_wanted))]
+            self._sync_wanted[member.node] = None
+
+    def on_link_up(self, link: LinkId, node: NodeId, now: float) -> None:
+        """A link is proven: begin the exchange that waits for it, or one that is needed because of who it is."""
+        parts = self._parts
+        wanted = node in self._sync_wanted
+        self._sync_wanted.pop(node, None)
+        member = parts.table.get(node)
+        unknown = member is None or member.state in (MemberState.DEAD, MemberState.LEFT)
+        if wanted or (unknown and self.has_synced):
+            parts.sync.begin(link, node, now)
+
+    def on_link_down(self, node: NodeId) -> None:
+        """A dial has failed for good."""
+        self._sync_wanted.pop(node, None)
+
+    def first_sync(self, contact: NodeId, heads: list[NodeId], now: float) -> None:
+        """A contact has answered after our start: pull state from one of the members it named, and compare with another
+        afterwards, so that one seed neither serves nor misleads every newcomer (DESIGN §5)."""
+        parts = self._parts
+        if self.has_synced or self._first_targets:
+            return
+        named = [node for node in heads if node != contact and node in parts.table]
+        self._first_targets = [*parts.rng.sample(named, min(2, len(named))), contact]
+        self._next_first_sync(now)
+
+    def _next_first_sync(self, now: float) -> None:
+        while self._first_targets:
+            member = self._parts.table.get(self._first_targets.pop(0))
+            if member is not None:
+                self.sync_with(member, now)
+                self._parts.timers.set(FirstSyncDue(), now + FIRST_SYNC_RETRY)
+                return
+
+    def on_first_sync_due(self, now: float) -> None:
+        """The last one tried has not answered in time."""
+        if self.has_synced:
+            return
+        if not self._first_targets:
+            alive = [m.node for m in self._parts.table if m.state is MemberState.ALIVE and m.addresses]
+            self._first_targets = self._parts.rng.sample(alive, min(3, len(alive)))
+        self._next_first_sync(now)
+        self._parts.timers.set(FirstSyncDue(), now + FIRST_SYNC_RETRY)
+
+    def on_exchange_over(self, over: ExchangeOver, now: float) -> None:
+        """An exchange that we began has ended."""
+        if over.outcome not in ("equal", "done"):
+            return
+        if not self.has_synced:
+            self.has_synced = True
+            self._hearing.spreads = True
+            self._parts.timers.cancel(FirstSyncDue())
+            if self._first_targets:  # compare with a second one
+                member = self._parts.table.get(self._first_targets[0])
+                if member is not None and member.node != over.node:
+                    self.sync_with(member, now)
+            self._first_targets = []
+
+    # Records that gossip did not bring
+
+    def on_pull_due(self, now: float) -> None:
+        """Ask whoever told us of a newer version, or the node itself, for what is missing."""
+        parts = self._parts
+        by_link: dict[LinkId, list[DigestEntry]] = {}
+        for node, teller in self._hearing.take_pulls()[:PULLS_AT_ONCE]:
+            link = parts.links.link_to(teller) or parts.links.link_to(node)
+            if link is None:
+                for candidate in (teller, node):
+                    member = parts.table.get(candidate)
+                    if member is not None and parts.links.ensure(candidate, member.addresses, now) is not None:
+                        break
+                self._hearing.retry_pull(node, teller)
+                continue
+            member = parts.table.get(node)
+            assert member is not None, "take_pulls names members"
+            entry = absent(node)
+            complete = parts.store.complete(node)
+            fact = member.head.fact
+            entry = msgspec.structs.replace(
+                entry, life=fact.life, left=fact.left, incarnation=fact.incarnation, version=fact.version, complete=complete
+            )
+            by_link.setdefault(link, []).append(entry)
+        for link, entries in by_link.items():
+            parts.counters.add("sync.pulls", len(entries))
+            parts.sync.pull(link, entries)
+        if self._hearing.has_pulls:
+            parts.timers.set(PullDue(), now + self._protocol.probe_interval)
+
+    # Links that must exist
+
+    def on_successors_due(self, now: float) -> None:
+        """Keep links to our successors in NodeId order, so that somebody notices at once when a process is lost."""
+        parts = self._parts
+        parts.timers.set(SuccessorsDue(), now + SUCCESSORS_INTERVAL * (0.75 + 0.5 * parts.rng.random()))
+        successors = parts.table.successors(self._protocol.successor_links)
+        parts.links.pin(successors)
+        for node in successors:
+            member = parts.table.get(node)
+            if member is not None:
+                parts.links.ensure(node, member.addresses, now)
+
+    # Sweeping up
+
+    def on_sweep_due(self, now: float) -> None:
+        """Renew our head at half its life, let old tombstones go, forget the long dead and left."""
+        parts = self._parts
+        parts.timers.set(SweepDue(), now + SWEEP_INTERVAL * (0.75 + 0.5 * parts.rng.random()))
+        head = parts.own.head(now).fact
+        if parts.clock.at(now) > head.issued_at + head.valid_for / 2:
+            parts.own.next_version()  # renewal is not news: it travels by anti-entropy
+            parts.counters.add("head.renewed")
+        if parts.agents.expire(self._protocol.tombstone_retention, now):
+            self._hearing.announce(now)
+        over = [
+            m.node
+            for m in parts.table
+            if m.state in (MemberState.DEAD, MemberState.LEFT) and now - m.since > self._protocol.tombstone_retention
+        ]
+        for node in over:
+            change = parts.table.forget(node, "its retention is over")
+            if change is not None:
+                self._hearing.changes([change], now)
