@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import cbor2
 import pytest
 
-from reachp2p.core.wire.limits import DEPTH_MAX, ELEMENTS_MAX, WireError, load, scan
+from reachp2p.core.wire.limits import DEPTH_MAX, ELEMENTS_MAX, UNSCANNED_BYTES_MAX, WireError, load, scan
 
 
 def reason(data: bytes, *, bytes_max: int = 1 << 20, elements_max: int = ELEMENTS_MAX) -> str:
@@ -108,6 +110,12 @@ def test_keys_and_containers_are_elements_too() -> None:
 def test_long_strings_are_not_elements() -> None:
     data = cbor2.dumps([b"\x00" * 5_000, "x" * 5_000])
     assert load(data, bytes_max=20_000, elements_max=3) == [b"\x00" * 5_000, "x" * 5_000]
+
+
+@pytest.mark.parametrize("key", [[], [1], {}, {1: 2}])
+def test_arrays_and_maps_are_no_keys_where_collisions_would_cost(key: Any) -> None:
+    key = tuple(key) if isinstance(key, list) else cbor2.frozendict(key)
+    assert reason(cbor2.dumps([b"x" * UNSCANNED_BYTES_MAX, {1: [{"a": 1}], key: 1}])) == "bad_key"
 
 
 @pytest.mark.parametrize("head", ["9a", "ba", "5a", "7a"])
