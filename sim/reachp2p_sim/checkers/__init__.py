@@ -1,0 +1,39 @@
+"""The promises of DESIGN §9, one file each. A checker looks at all nodes and knows one property.
+
+All checkers are on in every run. They stop the run at the first violating event by raising `Violation`. They look from
+outside: at the events that nodes tell their applications, at the questions an engine answers, and at what the world
+knows to be true. `determinism` is different in kind: it needs a second run.
+"""
+
+from __future__ import annotations
+
+from reachp2p_sim.checkers.accuracy import Accuracy
+from reachp2p_sim.checkers.base import Checker
+from reachp2p_sim.checkers.bounded import Bounded
+from reachp2p_sim.checkers.completeness import Completeness
+from reachp2p_sim.checkers.convergence import Convergence
+from reachp2p_sim.checkers.fencing import Fencing
+from reachp2p_sim.checkers.lives import Lives
+from reachp2p_sim.checkers.monotonicity import Monotonicity
+from reachp2p_sim.checkers.no_resurrection import NoResurrection
+from reachp2p_sim.checkers.single_outcome import SingleOutcome
+from reachp2p_sim.checkers.truthful_events import TruthfulEvents
+from reachp2p_sim.world import World
+
+CHECKERS: tuple[type[Checker], ...] = (
+    Accuracy,
+    Bounded,
+    Completeness,
+    Convergence,
+    Fencing,
+    Lives,
+    Monotonicity,
+    NoResurrection,
+    SingleOutcome,
+    TruthfulEvents,
+)
+
+
+def attach_all(world: World) -> list[Checker]:
+    """Attach every checker to a world, before anything runs."""
+    return [checker(world) for checker in CHECKERS]

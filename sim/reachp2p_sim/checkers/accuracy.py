@@ -1,0 +1,60 @@
+"""Accuracy (I-ACC0): a healthy, connected member is not declared DEAD.
+
+Judged only where it is promised: both the one who declares and the one declared have run without a break, have reached
+each other both ways, and the weather has been fair (loss at most 10 % with three helpers, delays far below the probe
+time-out), all for as long as a suspicion can last and news can travel.
+"""
+
+from __future__ import annotations
+
+from reachp2p.core.events import Event, MemberChanged, MemberState
+from reachp2p_sim.budgets import dissemination, suspicion_maximum
+from reachp2p_sim.checkers.base import Checker
+from reachp2p_sim.host import Host
+from reachp2p_sim.world import World
+
+LOSS_MAX = 0.1
+"""PAPERS B3.3: no DEAD of a healthy member at up to 10 % independent loss with k = 3."""
+DELAY_SHARE_MAX = 0.1
+"""Of the probe time-out that a mean one-way delay may take."""
+
+
+class Accuracy(Checker):
+    """Judges every DEAD verdict."""
+
+    name = "accuracy"
+    invariant = "I-ACC0"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.false_suspicions = 0
+        world.on_event.append(self._on_event)
+
+    def _on_event(self, host: Host, event: Event) -> None:
+        if not isinstance(event, MemberChanged) or event.new not in (MemberState.DEAD, MemberState.SUSPECT):
+            return
+        subjects = self.world.by_node.get(event.node, [])
+        if len(subjects) != 1 or subjects[0].life != event.life:
+            return
+        if not self._was_healthy(host, subjects[0]):
+            return
+        if event.new is MemberState.SUSPECT:
+            self.false_suspicions += 1
+        else:
+            self.fail(
+                f"declared {subjects[0].name} DEAD, which was healthy and connected: {event.reason}",
+                host,
+            )
+
+    def _was_healthy(self, observer: Host, subject: Host) -> bool:
+        world = self.world
+        n = len(world.running)
+        since = world.now - suspicion_maximum(n, world.protocol) - dissemination(n, world.protocol)
+        history = world.history
+        return (
+            not history.was_absent(observer.index, since)
+            and not history.was_absent(subject.index, since)
+            and not history.were_cut(observer.index, subject.index, since)
+            and history.worst_loss(since) <= LOSS_MAX
+            and history.worst_delay(since) <= world.protocol.probe_timeout * DELAY_SHARE_MAX
+        )

@@ -1,0 +1,27 @@
+"""What a checker is."""
+
+from __future__ import annotations
+
+from typing import ClassVar, NoReturn
+
+from reachp2p_sim.host import Host
+from reachp2p_sim.violation import Violation
+from reachp2p_sim.world import World
+
+
+class Checker:
+    """Knows one property. Subclasses hook themselves to the world when they are built."""
+
+    name: ClassVar[str]
+    invariant: ClassVar[str]
+    """Its id in PAPERS part B."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+
+    def finish(self) -> None:
+        """The run is over: judge what can only be judged then."""
+
+    def fail(self, message: str, host: Host | None = None) -> NoReturn:
+        """Stop the run."""
+        raise Violation(self.name, message, self.world.now, None if host is None else host.name)

@@ -1,0 +1,89 @@
+"""Convergence (I-CONV): within the heal budget of the last disturbance all connected nodes hold equal views.
+
+Equal means: the same ALIVE set, which is the set of running lives, and the same `view_hash` over all signed facts.
+Once equal, views stay so until the next disturbance.
+"""
+
+from __future__ import annotations
+
+from reachp2p.core.events import Event, RecordChanged
+from reachp2p_sim.budgets import healing
+from reachp2p_sim.checkers.base import Checker
+from reachp2p_sim.host import Host
+from reachp2p_sim.view import fingerprint
+from reachp2p_sim.world import World
+
+LOOK_INTERVAL = 1.0
+"""Seconds between two looks."""
+
+
+def agreed(world: World) -> bool:
+    """Every running node sees exactly the running lives as ALIVE."""
+    truth = world.alive_fingerprint()
+    if truth is None:
+        return False
+    for host in world.running:
+        life = host.life
+        if life is None or host.view.alive ^ fingerprint(life) != truth:
+            return False
+    return True
+
+
+def converged(world: World) -> bool:
+    """Every running node sees exactly the running lives as ALIVE, and all hold the same signed facts."""
+    return agreed(world) and len({host.engine.view_hash() for host in world.running}) <= 1
+
+
+class Convergence(Checker):
+    """Looks once a second; a deadline runs from the last disturbance while the world is calm."""
+
+    name = "convergence"
+    invariant = "I-CONV"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._judged_at = -1.0
+        self._is_judged = False
+        self._changed_at = 0.0
+        world.every(LOOK_INTERVAL, self._look)
+        world.on_event.append(self._on_event)
+
+    def _on_event(self, host: Host, event: Event) -> None:
+        if isinstance(event, RecordChanged) and event.node == host.node:
+            self._changed_at = self.world.now
+
+    def _look(self) -> None:
+        world = self.world
+        disturbed_at = max(world.history.last_change_at, self._changed_at)
+        if disturbed_at != self._judged_at:
+            self._judged_at, self._is_judged = disturbed_at, False
+        if self._is_judged or not world.is_calm:
+            return
+        if converged(world):
+            self._is_judged = True
+            return
+        budget = healing(len(world.running), world.protocol, world.network.worst()[0])
+        if world.now - disturbed_at > budget:
+            self.fail(f"views differ {budget:.0f} s after the last disturbance: {differences(world)}")
+
+    def finish(self) -> None:
+        """A world that had converged is still converged."""
+        if self._is_judged and self.world.is_calm and not agreed(self.world):
+            self.fail(f"views agreed and differ again: {differences(self.world)}")
+
+
+def differences(world: World) -> str:
+    """In a few words who sees what wrongly, for the message of a violation."""
+    truth = {host.life.life_id: host for host in world.running if host.life is not None}
+    found: list[str] = []
+    for host in world.running:
+        seen = {held.life.life_id for held in host.view.members.values() if held.state.value == "ALIVE"}
+        missing = [other.name for life, other in truth.items() if life not in seen and other is not host]
+        extra = len([life for life in seen if life not in truth])
+        if missing or extra:
+            found.append(f"{host.name} misses {','.join(missing[:4]) or 'nobody'} and has {extra} too many")
+    hashes: dict[bytes, int] = {}
+    for host in world.running:
+        hashes[host.engine.view_hash()] = hashes.get(host.engine.view_hash(), 0) + 1
+    sizes = "/".join(str(count) for count in sorted(hashes.values(), reverse=True))
+    return "; ".join(found[:4] or ["the ALIVE sets agree"]) + f"; groups of equal view hash: {sizes}"

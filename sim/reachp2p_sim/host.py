@@ -1,0 +1,417 @@
+"""One simulated machine: an address, a disk, clocks, and at most one running process with the core's engine in it.
+
+This is the simulator's driver: it feeds the engine what happened, performs its effects in order and wakes it at its
+deadline, as the trio runtime does with real sockets. Engine time is the host's steady clock, which starts at a number
+of its own on each host, so that a time sent to another node by mistake is noticed. Planned inputs belong to one process
+(a start number) and are dropped when that process is gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf, nextafter
+from typing import TYPE_CHECKING, Any
+
+from reachp2p.core.commands import InvokeResult
+from reachp2p.core.effects import (
+    CancelInvoke,
+    CloseLink,
+    Delete,
+    Dial,
+    Effect,
+    Fetch,
+    Invoke,
+    LinkEnd,
+    Notify,
+    Persist,
+    SendDatagram,
+    SendFrame,
+)
+from reachp2p.core.engine import Engine
+from reachp2p.core.events import CallEnded, DrainFinished, Event, Fenced, Resumed, Started, StartRefused
+from reachp2p.core.ids import Address, Life, LinkId, NodeId
+from reachp2p.core.settings import Settings
+from reachp2p.core.trust.signer import Signer
+from reachp2p_sim import trace
+from reachp2p_sim.disk import Disk
+from reachp2p_sim.links import End
+from reachp2p_sim.view import View
+from reachp2p_sim.workload import Application
+
+if TYPE_CHECKING:
+    from reachp2p_sim.world import World
+
+WALL_CLOCK_INTERVAL = 10.0
+"""How often the driver reports the wall clock, in seconds."""
+RESOLVE_INTERVAL = 15.0
+"""How often the driver resolves the seed names again, in seconds."""
+
+
+class Host:
+    """A machine. The world starts, stops, pauses and clones it; tests read its fields."""
+
+    def __init__(
+        self,
+        world: World,
+        index: int,
+        name: str,
+        address: Address,
+        signer: Signer,
+        disk: Disk,
+        seeds: Sequence[str],
+        steady_offset: float,
+    ) -> None:
+        self.world = world
+        self.index = index
+        self.name = name
+        self.address = address
+        self.signer = signer
+        self.disk = disk
+        self.seeds = tuple(seeds)
+        self.steady_offset = steady_offset
+        self.wall_offset = 0.0
+        self.cut = 0
+        """Bit j: nothing gets from here to host j. Set by the network."""
+        self.held = 0
+        """Bit j: what goes from here to host j waits."""
+        self.is_up = True
+        self.process = 0
+        """The number of the present or last process; inputs planned for an earlier one are dropped."""
+        self.links: dict[LinkId, End] = {}
+        self.lives: list[Life] = []
+        """The lives opened here, oldest first."""
+        self.view = View()
+        self.application = Application(self)
+        self.settings: Settings | None = None
+        self.ended_by: Event | None = None
+        """What the last process said when it ended by itself: `Fenced`, `StartRefused` or `DrainFinished`."""
+        self.started_at = 0.0
+        self._engine: Engine | None = None
+        self._paused: list[tuple[Callable[[Any], None], Any]] | None = None
+        self._accepted = 0
+        self._armed = inf
+        """The deadline, in engine time, that a wake-up is planned for."""
+        self._ending: Event | None = None
+        self._timeline = world.timeline
+        self._trace = world.trace
+        self._network = world.network
+        self._links = world.links
+
+    def __repr__(self) -> str:
+        return self.name
+
+    @property
+    def node(self) -> NodeId:
+        """The id of this machine's key."""
+        return self.signer.node
+
+    @property
+    def engine(self) -> Engine:
+        """The engine of the running process; an error if there is none."""
+        if self._engine is None:
+            raise LookupError(f"{self.name} runs no process")
+        return self._engine
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a process runs here (it may be paused)."""
+        return self._engine is not None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the process gets no time."""
+        return self._paused is not None
+
+    @property
+    def life(self) -> Life | None:
+        """The life of the running process."""
+        return None if self._engine is None else self._engine.life
+
+    @property
+    def now(self) -> float:
+        """The steady clock of this machine."""
+        return self._timeline.now + self.steady_offset
+
+    @property
+    def wall(self) -> float:
+        """The wall clock of this machine, Unix seconds."""
+        return self.world.wall_start + self._timeline.now + self.wall_offset
+
+    # Process
+
+    def start(self, take_over: bool = False) -> None:
+        """Start a process with what is on the disk."""
+        assert self._engine is None, f"{self.name} runs already"
+        self.is_up = True
+        self.process += 1
+        self.ended_by = None
+        self.started_at = self._timeline.now
+        self.view = View()
+        self._accepted = 0
+        self._armed = inf
+        self._ending = None
+        world = self.world
+        self.settings = Settings(
+            cluster_id=world.cluster_id,
+            name=self.name,
+            addresses=(self.address,),
+            take_over=take_over,
+            protocol=world.protocol,
+        )
+        engine = self._engine = world.engine_factory(
+            self.settings,
+            signer=self.signer,
+            verifier=world.signing.verifier,
+            rng=world.randomness.stream("rng", self.name, self.process),
+            entropy=world.randomness.entropy("entropy", self.name, self.process),
+        )
+        engine.set_seeds(self._seed_addresses(), self.now)
+        self.application.process_started()
+        engine.start(self.now, self.wall)
+        self._timeline.after(RESOLVE_INTERVAL, self._resolve, self.process)
+        self._timeline.after(WALL_CLOCK_INTERVAL, self._report_wall_clock, self.process)
+        self.settle()
+
+    def stop(self) -> None:
+        """The process is gone without a word (SIGKILL): its links are reset, unsynced writes are lost."""
+        self._forget_process()
+        self._links.process_ended(self)
+        self.disk.crash()
+
+    def power_off(self) -> None:
+        """The machine is gone: nothing answers here any more."""
+        self._forget_process()
+        self.is_up = False
+        self._links.host_went_down(self)
+        self.disk.crash()
+
+    def _exit(self, event: Event) -> None:
+        """The process ended by itself, having synced what it wrote."""
+        self.ended_by = event
+        self._forget_process()
+        self._links.process_ended(self)
+        self.disk.sync()
+        self.world.process_exited(self)
+
+    def _forget_process(self) -> None:
+        self._engine = None
+        self._paused = None
+        self.application.process_ended()
+
+    def pause(self) -> None:
+        """Take the processor away (SIGSTOP): what arrives waits, nothing is lost."""
+        assert self._engine is not None, f"{self.name} runs no process"
+        assert self._paused is None, f"{self.name} is paused already"
+        self._paused = []
+
+    def resume(self) -> None:
+        """Give it back: the late timer first, then all that waited, in order."""
+        waiting, self._paused = self._paused or [], None
+        self._armed = inf
+        self._wake()
+        for action, argument in waiting:
+            action(argument)
+
+    def when_awake(self, action: Callable[[Any], None], argument: Any) -> None:
+        """Run an input now, or when the process has the processor again."""
+        if self._paused is None:
+            action(argument)
+        else:
+            self._paused.append((action, argument))
+
+    # Inputs
+
+    def receive_datagram(self, argument: tuple[Address, bytes, int]) -> None:
+        """A datagram has reached this machine."""
+        engine = self._engine
+        if engine is None:
+            return
+        if self._paused is not None:
+            self._paused.append((self.receive_datagram, argument))
+            return
+        source, data, number = argument
+        now = self._timeline.now
+        self._network.delivered += 1
+        self._trace.number(trace.DATAGRAM_RECEIVED, now, self.index, number)
+        engine.handle_datagram(source, data, now + self.steady_offset)
+        self.settle()
+
+    def next_accepted(self) -> LinkId:
+        """The number of the next accepted link: negative, as `LinkId` says."""
+        self._accepted -= 1
+        return LinkId(self._accepted)
+
+    def link_opened(self, end: End) -> None:
+        """A dialled or accepted link is open."""
+        self.when_awake(self._on_link_opened, end)
+
+    def _on_link_opened(self, end: End) -> None:
+        if self._engine is not None and self.links.get(end.link) is end:
+            self._trace.text(trace.LINK, self._timeline.now, self.index, f"{end.link} open")
+            self._engine.handle_link_opened(end.link, None, self.now)
+            self.settle()
+
+    def receive_frame(self, end: End, data: bytes) -> None:
+        """A frame has reached this machine."""
+        self.when_awake(self._on_frame, (end, data))
+
+    def _on_frame(self, argument: tuple[End, bytes]) -> None:
+        end, data = argument
+        if self._engine is not None and self.links.get(end.link) is end:
+            self._trace.number(trace.FRAME_RECEIVED, self._timeline.now, self.index, end.link)
+            self._engine.handle_frame(end.link, data, self.now)
+            self.settle()
+
+    def link_writable(self, end: End, free_bytes: int) -> None:
+        """The other side has acknowledged what was sent."""
+        self.when_awake(self._on_link_writable, (end, free_bytes))
+
+    def _on_link_writable(self, argument: tuple[End, int]) -> None:
+        end, free_bytes = argument
+        if self._engine is not None and self.links.get(end.link) is end:
+            self._engine.handle_link_writable(end.link, free_bytes, self.now)
+            self.settle()
+
+    def link_closed(self, end: End, how: LinkEnd) -> None:
+        """A link has ended by the other side or by the network, or a dial has failed."""
+        self.when_awake(self._on_link_closed, (end, how))
+
+    def _on_link_closed(self, argument: tuple[End, LinkEnd]) -> None:
+        end, how = argument
+        if self._engine is not None and self.links.get(end.link) is end:
+            del self.links[end.link]
+            self._trace.text(trace.LINK, self._timeline.now, self.index, f"{end.link} {how.value}")
+            self._engine.handle_link_closed(end.link, how, self.now)
+            self.settle()
+
+    def _on_disk(self, process: int) -> None:
+        if process == self.process:
+            self.when_awake(self._on_disk_done, process)
+
+    def _on_disk_done(self, process: int) -> None:
+        engine = self._engine
+        if engine is None or process != self.process:
+            return
+        ended, again = self.disk.finish(self._timeline.now)
+        if again is not None:
+            self._timeline.after(again, self._on_disk, process)
+        for operation, rows, failure in ended:
+            self._trace.text(trace.DISK, self._timeline.now, self.index, failure or type(operation).__name__)
+            if isinstance(operation, Fetch):
+                engine.handle_fetched(operation.request, rows, self.now)
+            elif failure is None:
+                engine.handle_persisted(operation.ticket, self.now)
+            else:
+                engine.handle_persist_failed(operation.ticket, failure, self.now)
+        self.settle()
+
+    def invoke_ended(self, invocation: int, result: InvokeResult) -> None:
+        """A handler has ended."""
+        engine = self._engine
+        if engine is not None:
+            self._trace.number(trace.INVOKE, self._timeline.now, self.index, invocation)
+            engine.handle_invoke_result(invocation, result, self.now)
+            self.settle()
+
+    def _on_deadline(self, argument: tuple[int, float]) -> None:
+        process, deadline = argument
+        if process == self.process and deadline == self._armed:
+            self._armed = inf
+            if self._paused is None:
+                self._wake()
+
+    def _wake(self) -> None:
+        engine = self._engine
+        if engine is None:
+            return
+        deadline = engine.next_deadline()
+        now = self.now
+        if deadline is not None and deadline <= now:
+            self._trace.number(trace.TIMEOUT, self._timeline.now, self.index, 0)
+            engine.handle_timeout(now)
+        self.settle()
+
+    def _report_wall_clock(self, process: int) -> None:
+        if process == self.process and self._engine is not None:
+            self._timeline.after(WALL_CLOCK_INTERVAL, self._report_wall_clock, process)
+            if self._paused is None:
+                self._engine.handle_wall_clock(self.wall, self.now)
+                self.settle()
+
+    def _resolve(self, process: int) -> None:
+        if process == self.process and self._engine is not None:
+            self._timeline.after(RESOLVE_INTERVAL, self._resolve, process)
+            if self._paused is None:
+                self._engine.set_seeds(self._seed_addresses(), self.now)
+                self.settle()
+
+    def _seed_addresses(self) -> list[Address]:
+        return [address for name in self.seeds for address in self.world.names.get(name, ())]
+
+    # Effects
+
+    def settle(self) -> None:
+        """Perform what the engine wants and plan its next deadline. Call it after every input and command."""
+        engine = self._engine
+        if engine is None:
+            return
+        while effects := engine.take_effects():
+            for effect in effects:
+                self._perform(effect)
+        if self._ending is not None:
+            ending, self._ending = self._ending, None
+            self._exit(ending)
+            return
+        deadline = engine.next_deadline()
+        if deadline is not None and deadline < self._armed:
+            self._arm(deadline)
+
+    def _arm(self, deadline: float) -> None:
+        self._armed = deadline
+        when = max(deadline - self.steady_offset, self._timeline.now)
+        while (
+            when + self.steady_offset < deadline
+        ):  # rounding must not wake the engine a hair too early, for ever
+            when = nextafter(when, inf)
+        self._timeline.at(when, self._on_deadline, (self.process, deadline))
+
+    def _perform(self, effect: Effect) -> None:
+        now = self._timeline.now
+        if isinstance(effect, SendDatagram):  # nine of ten effects
+            self._network.send(self, effect.address, effect.data, now)
+            return
+        match effect:
+            case SendFrame(link=link, data=data):
+                self._trace.data(trace.FRAME_SENT, now, self.index, data)
+                end = self.links.get(link)
+                if end is not None:
+                    self._links.send(end, data)
+            case Dial():
+                self._trace.text(trace.LINK, now, self.index, f"{effect.link} dials {effect.address}")
+                self._links.dial(self, effect)
+            case CloseLink(link=link, abort=abort):
+                self._trace.text(trace.LINK, now, self.index, f"{link} closes")
+                end = self.links.get(link)
+                if end is not None:
+                    self._links.close(end, abort)
+            case Persist() | Delete() | Fetch():
+                delay = self.disk.add(effect, now)
+                if delay is not None:
+                    self._timeline.after(delay, self._on_disk, self.process)
+            case Invoke():
+                self.application.invoke(effect)
+            case CancelInvoke(invocation=invocation):
+                self.application.cancel(invocation)
+            case Notify(event=event):
+                self._notified(event)
+
+    def _notified(self, event: Event) -> None:
+        self._trace.event(self._timeline.now, self.index, event)
+        self.view.note(event)
+        if isinstance(event, Started | Resumed):
+            self.lives.append(event.life)
+        self.world.notified(self, event)
+        if isinstance(event, CallEnded):
+            self.application.call_ended(event)
+        elif isinstance(event, Fenced | StartRefused | DrainFinished):
+            self._ending = event

@@ -1,0 +1,72 @@
+"""Deliberately broken cores, chosen by name: each breaks one promise, and a checker must say so.
+
+A checker that no mutant trips is not a checker. A mutant replaces one function or constant of the core for the time of
+one run, in the simulator's process only; what ships has no switch for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from reachp2p_sim.world import World
+
+
+class Patches:
+    """Replaced attributes, and how to put them back."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._undo: list[tuple[object, str, Any]] = []
+
+    def replace(self, owner: object, name: str, value: Any) -> Any:
+        """Replace an attribute of a class or module; returns what was there."""
+        old = getattr(owner, name)
+        self._undo.append((owner, name, old))
+        setattr(owner, name, value)
+        return old
+
+    def restore(self) -> None:
+        """Put everything back, last first."""
+        while self._undo:
+            owner, name, old = self._undo.pop()
+            setattr(owner, name, old)
+
+
+@dataclass(slots=True, frozen=True)
+class Mutant:
+    """One broken core. `scenario` shows it and `caught_by` is the checker that says so."""
+
+    name: str
+    summary: str
+    scenario: str
+    caught_by: tuple[str, ...]
+    install: Callable[[Patches], None]
+
+    @contextmanager
+    def installed(self, world: World) -> Iterator[None]:
+        """Break the core for the time of a run."""
+        patches = Patches(world)
+        try:
+            self.install(patches)
+            yield
+        finally:
+            patches.restore()
+
+
+MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(
+    name: str, summary: str, *, scenario: str, caught_by: str
+) -> Callable[[Callable[[Patches], None]], Callable[[Patches], None]]:
+    """Register a mutant."""
+
+    def register(install: Callable[[Patches], None]) -> Callable[[Patches], None]:
+        assert name not in MUTANTS, f"two mutants are named {name}"
+        MUTANTS[name] = Mutant(name, summary, scenario, tuple(caught_by.split(" or ")), install)
+        return install
+
+    return register

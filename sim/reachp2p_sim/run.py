@@ -1,0 +1,230 @@
+"""One run of one scenario: from its configuration to a verdict that can be printed, stored and repeated."""
+
+from __future__ import annotations
+
+import shlex
+import time
+import traceback
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Literal, TextIO
+
+from reachp2p.core.settings import Protocol
+from reachp2p_sim.checkers import CHECKERS, attach_all
+from reachp2p_sim.mutants import MUTANTS
+from reachp2p_sim.network import Conditions
+from reachp2p_sim.scenarios import SCENARIOS, Options, Scenario, Value
+from reachp2p_sim.violation import Violation
+from reachp2p_sim.world import World
+
+COMMON: dict[str, Value] = {"delay": 0.0005, "spread": 0.0045, "path_loss": 0.0, "signing": "keyed"}
+"""Options of every scenario: constant delay and mean of the exponential part (seconds, one way), loss on all paths,
+and `keyed` or `ed25519`."""
+PROTOCOL_PREFIX = "protocol."
+NODES_MAX = 10_000
+
+
+class UsageError(ValueError):
+    """The configuration of a run is wrong; nothing was run. The message says what would be right."""
+
+
+@dataclass(slots=True, frozen=True)
+class RunConfig:
+    """Everything a run depends on, besides the version of the code."""
+
+    scenario: str
+    seed: int = 0
+    nodes: int | None = None
+    mutant: str | None = None
+    set: Mapping[str, str] = field(default_factory=dict)
+
+    def command(self) -> str:
+        """The one line that repeats this run."""
+        words = ["reachp2p-sim", "run", self.scenario]
+        if self.nodes is not None:
+            words += ["--nodes", str(self.nodes)]
+        words += ["--seed", str(self.seed)]
+        if self.mutant is not None:
+            words += ["--mutant", self.mutant]
+        for key in sorted(self.set):
+            words += ["--set", f"{key}={self.set[key]}"]
+        return shlex.join(words)
+
+
+@dataclass(slots=True)
+class RunResult:
+    """How a run went. `verdict` is `pass`, `fail` (a promise was broken) or `error` (the core raised)."""
+
+    scenario: str
+    seed: int
+    nodes: int
+    mutant: str | None
+    verdict: Literal["pass", "fail", "error"]
+    trace_digest: str
+    checkers: dict[str, str]
+    timings: dict[str, float]
+    violation: dict[str, Any] | None
+    error: str | None
+    replay: str
+    simulated_seconds: float
+    cpu_seconds: float
+    events: int
+    messages: int
+    datagrams: dict[str, int]
+    frames: dict[str, int]
+    calls: dict[str, Any]
+    options: dict[str, Value]
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields, as plain data."""
+        return asdict(self)
+
+
+def run_scenario(config: RunConfig, log: TextIO | None = None) -> RunResult:
+    """Run it to its end or to the first violation. Raises `UsageError` before anything runs if a name is wrong."""
+    check(config)
+    scenario = find_scenario(config.scenario)
+    options, values = _options(scenario, config)
+    mutant = MUTANTS[config.mutant] if config.mutant is not None else None
+    world = World(
+        config.seed,
+        conditions=Conditions(options.number("delay"), options.number("spread"), options.number("path_loss")),
+        protocol=_protocol(config),
+        signing="ed25519" if options.text("signing") == "ed25519" else "keyed",
+        log=log,
+    )
+    began_at = time.process_time()
+    violation: Violation | None = None
+    error: str | None = None
+    with mutant.installed(world) if mutant is not None else nullcontext():
+        checkers = attach_all(world)
+        try:
+            scenario.story(world, options)
+            for checker in checkers:
+                checker.finish()
+        except Violation as broken:
+            violation = broken
+        except Exception:  # noqa: BLE001 a defect of the core, whatever it is, is reported with the seed that shows it
+            error = traceback.format_exc()
+    return _result(config, options, values, world, violation, error, time.process_time() - began_at)
+
+
+def check(config: RunConfig) -> None:
+    """Raise `UsageError` if this cannot be run."""
+    _options(find_scenario(config.scenario), config)
+    _protocol(config)
+    if config.mutant is not None:
+        _known("mutant", config.mutant, MUTANTS)
+
+
+def find_scenario(name: str) -> Scenario:
+    """The scenario of this name, or a `UsageError` that lists the names there are."""
+    return SCENARIOS[_known("scenario", name, SCENARIOS)]
+
+
+def _known(kind: str, name: str, names: Mapping[str, object]) -> str:
+    if name not in names:
+        raise UsageError(f"there is no {kind} {name!r}; there are: {', '.join(sorted(names))}")
+    return name
+
+
+def _options(scenario: Scenario, config: RunConfig) -> tuple[Options, dict[str, Value]]:
+    nodes = scenario.nodes if config.nodes is None else config.nodes
+    if not scenario.nodes_min <= nodes <= NODES_MAX:
+        raise UsageError(f"{scenario.name} needs {scenario.nodes_min} to {NODES_MAX} nodes, not {nodes}")
+    values: dict[str, Value] = {**COMMON, **scenario.options}
+    for key, text in config.set.items():
+        if key.startswith(PROTOCOL_PREFIX):
+            continue
+        values[_known("option", key, values)] = _parsed(key, text, values[key])
+    if values["signing"] not in ("keyed", "ed25519"):
+        raise UsageError(f"signing={values['signing']}: it must be keyed or ed25519")
+    try:
+        Conditions(float(values["delay"]), float(values["spread"]), float(values["path_loss"]))
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    return Options(nodes, values), values
+
+
+def _parsed(key: str, text: str, default: Value) -> Value:
+    if isinstance(default, str):
+        return text
+    try:
+        value = float(text)
+    except ValueError:
+        raise UsageError(f"{key}={text}: a number is wanted, as in {key}={default}") from None
+    if not 0 <= abs(value) < float("inf"):
+        raise UsageError(f"{key}={text}: a finite number is wanted")
+    return value
+
+
+def _protocol(config: RunConfig) -> Protocol:
+    known = {f.name: f for f in fields(Protocol)}
+    changes: dict[str, Any] = {}
+    for key, text in config.set.items():
+        if key.startswith(PROTOCOL_PREFIX):
+            name = _known("protocol constant", key.removeprefix(PROTOCOL_PREFIX), known)
+            value = float(_parsed(key, text, 0.0))
+            changes[name] = int(value) if isinstance(known[name].default, int) else value
+    return replace(Protocol(), **changes)
+
+
+def _result(
+    config: RunConfig,
+    options: Options,
+    values: dict[str, Value],
+    world: World,
+    violation: Violation | None,
+    error: str | None,
+    cpu_seconds: float,
+) -> RunResult:
+    broken = violation.checker if violation is not None else None
+    network, links, ledger = world.network, world.links, world.ledger
+    return RunResult(
+        scenario=config.scenario,
+        seed=config.seed,
+        nodes=options.nodes,
+        mutant=config.mutant,
+        verdict="error" if error else "fail" if violation else "pass",
+        trace_digest=world.trace.digest(),
+        checkers={checker.name: "fail" if checker.name == broken else "pass" for checker in CHECKERS},
+        timings={name: round(seconds, 6) for name, seconds in world.timings.items()},
+        violation=None
+        if violation is None
+        else {
+            "checker": violation.checker,
+            "message": violation.message,
+            "at": round(violation.at, 6),
+            "node": violation.node,
+        },
+        error=error,
+        replay=config.command(),
+        simulated_seconds=round(world.now, 6),
+        cpu_seconds=round(cpu_seconds, 3),
+        events=world.trace.events,
+        messages=world.messages,
+        datagrams={
+            "sent": network.sent,
+            "delivered": network.delivered,
+            "lost": network.lost,
+            "cut_off": network.cut_off,
+            "to_nobody": network.to_nobody,
+            "bytes": network.sent_bytes,
+            "largest": network.sent_max,
+        },
+        frames={
+            "sent": links.frames_sent,
+            "delivered": links.frames_delivered,
+            "bytes": links.frame_bytes_sent,
+            "dials": links.dialled,
+            "refused": links.refused,
+        },
+        calls={
+            "started": ledger.started,
+            "ended": {str(code): count for code, count in sorted(ledger.codes.items())},
+            "abandoned": ledger.abandoned,
+            "handlers_run": ledger.invoked,
+        },
+        options=values,
+    )

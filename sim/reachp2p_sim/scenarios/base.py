@@ -1,0 +1,107 @@
+"""What a scenario is: a name, a line about it, its options, and a story that it tells a world."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from reachp2p.core.commands import RouteQuery
+from reachp2p_sim.checkers.convergence import converged
+from reachp2p_sim.host import Host
+from reachp2p_sim.violation import Violation
+from reachp2p_sim.workload import Handler, Loop, Offer
+from reachp2p_sim.world import World
+
+Value: TypeAlias = float | int | str
+CAPABILITY = "work.do"
+AGENT = "work/doer"
+
+
+class Options:
+    """The values of one run: a scenario's defaults with what was set for this run."""
+
+    def __init__(self, nodes: int, values: Mapping[str, Value]) -> None:
+        self.nodes = nodes
+        self._values = values
+
+    def number(self, name: str) -> float:
+        """A numeric option."""
+        return float(self._values[name])
+
+    def text(self, name: str) -> str:
+        """A textual option."""
+        return str(self._values[name])
+
+
+Story: TypeAlias = Callable[[World, Options], None]
+
+
+@dataclass(slots=True, frozen=True)
+class Scenario:
+    """One named scenario. `cases` are ids of reports or of PAPERS B3 that it stands for."""
+
+    name: str
+    summary: str
+    story: Story
+    nodes: int
+    nodes_min: int
+    options: dict[str, Value] = field(default_factory=dict)
+    cases: tuple[str, ...] = ()
+
+
+SCENARIOS: dict[str, Scenario] = {}
+
+
+def scenario(
+    name: str,
+    summary: str,
+    *,
+    nodes: int = 32,
+    nodes_min: int = 3,
+    cases: tuple[str, ...] = (),
+    **options: Value,
+) -> Callable[[Story], Story]:
+    """Register a story under a name. Keyword arguments are its options with their defaults."""
+
+    def register(story: Story) -> Story:
+        assert name not in SCENARIOS, f"two scenarios are named {name}"
+        SCENARIOS[name] = Scenario(name, summary, story, nodes, nodes_min, options, cases)
+        return story
+
+    return register
+
+
+# What most stories begin and end with
+
+
+def grow(world: World, options: Options, *, within: float = 1.0, work: bool = True) -> list[Host]:
+    """Start the nodes within a second, give them work, and wait until all see all."""
+    hosts = world.add_nodes(options.nodes, within=within)
+    if work:
+        employ(hosts)
+    world.run(within)
+    world.timings["all_see_all"] = world.run_until(converged, limit=30)
+    return hosts
+
+
+def employ(hosts: list[Host], handler: Handler | None = None) -> None:
+    """Every third machine offers an agent, every fourth calls its capability again and again."""
+    for number, host in enumerate(hosts):
+        if number % 3 == 0:
+            host.application.offer(Offer.simple(AGENT, CAPABILITY, handler or Handler()))
+        if number % 4 == 1:
+            host.application.call_in_a_loop(Loop(RouteQuery(capability=CAPABILITY)))
+
+
+def settle(world: World, limit: float) -> float:
+    """Wait until views are equal, then see that they stay so for twenty periods; returns the seconds until equal."""
+    took = world.run_until(converged, limit=limit)
+    world.run(20 * world.protocol.probe_interval)
+    return took
+
+
+def require(world: World, condition: bool, message: str) -> None:
+    """A demand of the scenario itself."""
+    if not condition:
+        raise Violation("scenario", message, world.now)

@@ -1,0 +1,191 @@
+"""Steady running and single failures: crashes, kills, loss, pauses, slow disks, wrong clocks."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from reachp2p.core.events import Event, MemberChanged, MemberState
+from reachp2p_sim.budgets import completeness, healing
+from reachp2p_sim.checkers.convergence import agreed
+from reachp2p_sim.host import Host
+from reachp2p_sim.network import Conditions
+from reachp2p_sim.scenarios.base import AGENT, CAPABILITY, Options, employ, grow, require, scenario, settle
+from reachp2p_sim.workload import Handler, Offer
+from reachp2p_sim.world import World
+
+
+@scenario("steady", "nothing happens: probes and nothing else", cases=("B3.1",), seconds=60.0)
+def steady(world: World, options: Options) -> None:
+    """PAPERS B3.1: 2.00 ± 0.05 datagrams a member and period, nobody suspected."""
+    hosts = grow(world, options, work=False)
+    world.run(30)
+    before = world.network.sent
+    suspected: list[str] = []
+
+    def on_event(host: Host, event: Event) -> None:
+        if isinstance(event, MemberChanged) and event.new is not MemberState.ALIVE:
+            suspected.append(f"{host.name} holds {event.name} {event.new}")
+
+    world.on_event.append(on_event)
+    world.run(options.number("seconds"))
+    periods = options.number("seconds") / world.protocol.probe_interval
+    rate = (world.network.sent - before) / len(hosts) / periods
+    world.timings["datagrams_per_member_and_period"] = rate
+    require(world, not suspected, f"suspicions in fair weather: {suspected[:3]}")
+    require(
+        world, abs(rate - 2.0) <= 0.05, f"{rate:.3f} datagrams a member and period; 2.00 ± 0.05 are promised"
+    )
+
+
+@scenario("crash", "one machine or process stops for good", cases=("B3.2",), host_down=1)
+def crash(world: World, options: Options) -> None:
+    """Completeness, with the times to the first DEAD verdict and to the last."""
+    hosts = grow(world, options)
+    chosen = hosts[1 + world.randomness.stream("crash").randrange(len(hosts) - 1)]
+    world.run(world.randomness.stream("phase").random() * world.protocol.probe_interval)
+    crashed_at = world.now
+    verdicts: list[float] = []
+
+    def on_event(_: Host, event: Event) -> None:
+        if isinstance(event, MemberChanged) and event.node == chosen.node and event.new is MemberState.DEAD:
+            verdicts.append(world.now - crashed_at)
+
+    world.on_event.append(on_event)
+    world.crash(chosen, host_down=bool(options.number("host_down")))
+    world.run_until(agreed, limit=completeness(options.nodes, world.protocol))
+    settle(world, healing(options.nodes, world.protocol))
+    world.timings["dead_first"], world.timings["dead_everywhere"] = min(verdicts), max(verdicts)
+
+
+@scenario(
+    "process-kill",
+    "processes are killed while their host answers: routing drops them within a period",
+    nodes=16,
+    cases=("B3.31",),
+    kills=5,
+)
+def process_kill(world: World, options: Options) -> None:
+    """PAPERS B3.31: out of every routing table in a median of at most one period; refusal evidence at work."""
+    hosts = grow(world, options, work=False)
+    employ(hosts, Handler())
+    for host in hosts[1:]:
+        host.application.offer(Offer.simple(AGENT, CAPABILITY, Handler()))
+    world.run(5)
+    times: list[float] = []
+    victims = world.randomness.stream("victims").sample(
+        hosts[1:], min(int(options.number("kills")), len(hosts) - 1)
+    )
+    for victim in victims:
+
+        def unrouted(world: World, victim: Host = victim) -> bool:
+            return not any(victim.node in host.engine.routable(CAPABILITY) for host in world.running)
+
+        world.run(world.randomness.stream("phase", victim.name).random() * world.protocol.probe_interval)
+        world.crash(victim)
+        times.append(world.run_until(unrouted, limit=10.0, every=0.02))
+        world.restart(victim)
+        world.run(5)
+    world.timings["unrouted_median"], world.timings["unrouted_worst"] = median(times), max(times)
+    require(
+        world, median(times) <= world.protocol.probe_interval, f"median {median(times):.2f} s until unrouted"
+    )
+    settle(world, healing(options.nodes, world.protocol))
+
+
+@scenario(
+    "lossy",
+    "a tenth of all datagrams is lost for five minutes",
+    nodes=16,
+    cases=("B3.3", "B3.10"),
+    loss=0.1,
+    seconds=300.0,
+)
+def lossy(world: World, options: Options) -> None:
+    """PAPERS B3.3: nobody healthy is declared DEAD at up to 10 % loss (checker `accuracy`)."""
+    grow(world, options)
+    fair = world.network.conditions
+    world.set_conditions(Conditions(fair.delay, fair.spread, options.number("loss")))
+    world.run(options.number("seconds"))
+    world.set_conditions(fair)
+    settle(world, healing(options.nodes, world.protocol))
+
+
+@scenario(
+    "pause",
+    "some nodes get no processor for a while, again and again",
+    nodes=16,
+    cases=("B09", "B3.6"),
+    share=0.2,
+    seconds=8.0,
+    rounds=5,
+)
+def pause(world: World, options: Options) -> None:
+    """Lifeguard's anomaly: messages block and nothing is lost. Healthy nodes must not be declared DEAD by the slow."""
+    hosts = grow(world, options)
+    chance = world.randomness.stream("pause")
+    for _ in range(int(options.number("rounds"))):
+        slow = chance.sample(hosts, max(1, int(len(hosts) * options.number("share"))))
+        world.pause(*slow)
+        world.run(options.number("seconds"))
+        world.resume(*slow)
+        world.run(chance.random() * 5)
+    settle(world, healing(options.nodes, world.protocol))
+
+
+@scenario(
+    "slow-disk",
+    "one node's writes take three seconds, then fail, while probes run",
+    nodes=8,
+    cases=("B3.33",),
+)
+def slow_disk(world: World, options: Options) -> None:
+    """PAPERS B3.33: nobody suspects it; nothing waits for a disk but what must."""
+    hosts = grow(world, options)
+    slow = hosts[-1]
+    accused: list[str] = []
+
+    def on_event(host: Host, event: Event) -> None:
+        if (
+            isinstance(event, MemberChanged)
+            and event.node == slow.node
+            and event.new is not MemberState.ALIVE
+        ):
+            accused.append(f"{host.name} holds it {event.new}")
+
+    world.on_event.append(on_event)
+    slow.disk.conditions.latency = 3.0
+    newcomers = world.add_nodes(4, within=2.0)
+    world.run(20)
+    slow.disk.conditions.failure = "no space left on device"
+    world.crash(newcomers[0])
+    world.run(40)
+    slow.disk.conditions.failure, slow.disk.conditions.latency = None, 0.002
+    require(world, not accused, f"a slow disk made its node look dead: {accused[:3]}")
+    settle(world, healing(len(world.running), world.protocol))
+
+
+@scenario(
+    "clock-jump",
+    "wall clocks jump by up to 288 seconds, both ways, all the time",
+    nodes=16,
+    cases=("B07", "B74", "B3.26"),
+    seconds=120.0,
+)
+def clock_jump(world: World, options: Options) -> None:
+    """I-CLOCK: wall time judges signed validity only, so nobody changes state."""
+    hosts = grow(world, options)
+    changed: list[str] = []
+
+    def on_event(host: Host, event: Event) -> None:
+        if isinstance(event, MemberChanged):
+            changed.append(f"{host.name} holds {event.name} {event.new}")
+
+    world.on_event.append(on_event)
+    chance = world.randomness.stream("clocks")
+    until = world.now + options.number("seconds")
+    while world.now < until:
+        host = hosts[chance.randrange(len(hosts))]
+        world.step_clock(host, (chance.random() * 2 - 1) * 288 - host.wall_offset)
+        world.run(chance.random() * 4)
+    require(world, not changed, f"a wall clock changed a view: {changed[:3]}")
+    settle(world, healing(options.nodes, world.protocol))

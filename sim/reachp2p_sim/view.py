@@ -1,0 +1,46 @@
+"""What one process has told its application about the others, kept up with each event.
+
+Checkers and `converged` ask this mirror instead of building all member lists again and again; a checker compares it
+with `engine.members()`, so that the events are proven complete, too.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from reachp2p.core.events import Event, MemberChanged, MemberState
+from reachp2p.core.ids import Life, NodeId
+
+
+class Held(msgspec.Struct, frozen=True):
+    """One member as last told."""
+
+    life: Life
+    incarnation: int
+    state: MemberState
+
+
+class View:
+    """Members by NodeId, and a fingerprint of the ALIVE ones."""
+
+    def __init__(self) -> None:
+        self.members: dict[NodeId, Held] = {}
+        self.alive = 0
+        """XOR of the life ids of ALIVE members: equal sets, equal number (life ids are random, 128 bits)."""
+
+    def note(self, event: Event) -> None:
+        """Follow an event."""
+        if not isinstance(event, MemberChanged):
+            return
+        known = self.members.pop(event.node, None)
+        if known is not None and known.state is MemberState.ALIVE:
+            self.alive ^= fingerprint(known.life)
+        if event.new is not None:
+            self.members[event.node] = Held(event.life, event.incarnation, event.new)
+            if event.new is MemberState.ALIVE:
+                self.alive ^= fingerprint(event.life)
+
+
+def fingerprint(life: Life) -> int:
+    """One life in the XOR of a set of lives."""
+    return int.from_bytes(life.life_id, "big")
