@@ -1,0 +1,213 @@
+"""Drives one engine over a real network, clock and disk (DESIGN §2). Knows nothing about any protocol.
+
+Inputs are plain calls into the engine from whatever task received them: everything runs in trio's one thread, and an
+input never waits. Outputs are performed by one task, woken once for all the inputs that came in one round of trio's
+scheduler; that is what makes batches, and no message costs a task or a checkpoint of its own. No effect blocks: a
+datagram is sent now or dropped, a frame goes to the kernel or to its link's queue, a write goes to the storage
+thread, a handler gets a task. The one timer is the engine's `next_deadline`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import assert_never
+
+import trio
+
+from reachp2p.core.commands import InvokeResult
+from reachp2p.core.effects import (
+    CancelInvoke,
+    CloseLink,
+    Delete,
+    Dial,
+    Effect,
+    Fetch,
+    Invoke,
+    LinkEnd,
+    Notify,
+    Persist,
+    SendDatagram,
+    SendFrame,
+)
+from reachp2p.core.engine import Engine
+from reachp2p.core.events import Event
+from reachp2p.core.ids import Address, LinkId, NodeId
+from reachp2p.runtime.handlers import Handlers
+from reachp2p.runtime.storage import Fetched, Storage
+from reachp2p.runtime.udp import UdpSocket
+from reachp2p.runtime.websocket import Links
+
+WALL_INTERVAL = 10.0
+"""Seconds between two reports of the wall clock."""
+ROUNDS_MAX = 8
+"""Rounds of effects performed before other tasks run: reports of room may free further frames."""
+
+
+@dataclass(slots=True, frozen=True)
+class Outlets:
+    """What effects are performed with."""
+
+    udp: UdpSocket
+    links: Links
+    storage: Storage
+    handlers: Handlers
+
+
+class Driver:
+    """Owns an engine. The inputs below may be called from any task of its trio run; `run` performs the effects."""
+
+    def __init__(self, engine: Engine, notify: Callable[[Event], None]) -> None:
+        """`notify` takes the engine's events, in order; it must neither wait nor raise."""
+        self.engine = engine
+        self._notify = notify
+        self._outlets: Outlets | None = None
+        self._is_awake = False
+        self._parked: trio.lowlevel.Task | None = None
+        self._wall_due = float("-inf")
+        self._sent_on: dict[LinkId, None] = {}
+
+    def connect(self, outlets: Outlets) -> None:
+        """Give it what it performs effects with; once, before `start`."""
+        self._outlets = outlets
+
+    def start(self) -> None:
+        """Begin the engine's life."""
+        now, wall = trio.current_time(), time.time()
+        self._wall_due = now + WALL_INTERVAL
+        self.engine.start(now, wall)
+        self.wake()
+
+    # Inputs
+
+    def datagram(self, source: Address, data: bytes) -> None:
+        """A UDP payload arrived."""
+        self.engine.handle_datagram(source, data, trio.current_time())
+        self.wake()
+
+    def link_opened(self, link: LinkId, identity: NodeId | None) -> None:
+        """A dial succeeded, or a link was accepted."""
+        self.engine.handle_link_opened(link, identity, trio.current_time())
+        self.wake()
+
+    def link_frame(self, link: LinkId, data: bytes) -> None:
+        """A whole message arrived on a link."""
+        self.engine.handle_frame(link, data, trio.current_time())
+        self.wake()
+
+    def link_writable(self, link: LinkId, free_bytes: int) -> None:
+        """A link has room again."""
+        self.engine.handle_link_writable(link, free_bytes, trio.current_time())
+        self.wake()
+
+    def link_closed(self, link: LinkId, end: LinkEnd) -> None:
+        """A link ended, or a dial failed."""
+        self.engine.handle_link_closed(link, end, trio.current_time())
+        self.wake()
+
+    def invoke_ended(self, invocation: int, result: InvokeResult) -> None:
+        """A handler ended."""
+        self.engine.handle_invoke_result(invocation, result, trio.current_time())
+        self.wake()
+
+    def wake(self) -> None:
+        """Have the effects taken soon. Called by every input and after every command given to the engine directly."""
+        if self._is_awake:
+            return
+        self._is_awake = True
+        task, self._parked = self._parked, None
+        if task is not None:
+            trio.lowlevel.reschedule(task)
+
+    # Outputs
+
+    async def run(self) -> None:
+        """Perform effects and keep the timer; ends only by cancellation, or by an exception that ends the node."""
+        while True:
+            with trio.CancelScope(deadline=self._deadline()) as scope:
+                while True:
+                    await self._pause()
+                    self.turn()
+                    deadline = self._deadline()
+                    if deadline != scope.deadline:
+                        scope.deadline = deadline
+            self.turn()
+
+    def turn(self) -> None:
+        """Feed what is due, then perform all effects."""
+        self._is_awake = False
+        engine, outlets, now = self.engine, self._outlets, trio.current_time()
+        assert outlets is not None, "connect comes first"
+        self._feed_storage(outlets.storage, now)
+        if now >= self._wall_due:
+            self._wall_due = now + WALL_INTERVAL
+            engine.handle_wall_clock(time.time(), now)
+        deadline = engine.next_deadline()
+        if deadline is not None and deadline <= now:
+            engine.handle_timeout(now)
+        for _ in range(ROUNDS_MAX):
+            for effect in engine.take_effects():
+                self._perform(effect, outlets)
+            if not self._report_room(outlets.links, now):
+                return
+        self.wake()
+
+    def _perform(self, effect: Effect, outlets: Outlets) -> None:
+        match effect:
+            case SendFrame():
+                outlets.links.send(effect.link, effect.data)
+                self._sent_on[effect.link] = None
+            case SendDatagram():
+                outlets.udp.send(effect.address, effect.data)
+            case Invoke():
+                outlets.handlers.start(effect)
+            case Notify():
+                self._notify(effect.event)
+            case Persist() | Delete() | Fetch():
+                outlets.storage.submit(effect)
+            case CancelInvoke():
+                outlets.handlers.cancel(effect.invocation, effect.reason)
+            case Dial():
+                outlets.links.dial(effect)
+            case CloseLink():
+                outlets.links.close(effect.link, effect.abort)
+            case _:
+                assert_never(effect)
+
+    def _report_room(self, links: Links, now: float) -> bool:
+        """Tell the engine of the room on links that were written to, if it is time; whether anything was told."""
+        has_reported = False
+        for link in self._sent_on:
+            room = links.take_report(link)
+            if room is not None:
+                has_reported = True
+                self.engine.handle_link_writable(link, room, now)
+        self._sent_on.clear()
+        return has_reported
+
+    def _feed_storage(self, storage: Storage, now: float) -> None:
+        storage.check()
+        for outcome in storage.take_outcomes():
+            if isinstance(outcome, Fetched):
+                self.engine.handle_fetched(outcome.request, outcome.rows, now)
+            elif outcome.failure is None:
+                self.engine.handle_persisted(outcome.ticket, now)
+            else:
+                self.engine.handle_persist_failed(outcome.ticket, outcome.failure, now)
+
+    def _deadline(self) -> float:
+        deadline = self.engine.next_deadline()
+        return self._wall_due if deadline is None else min(deadline, self._wall_due)
+
+    async def _pause(self) -> None:
+        """Wait to be woken; if we are awake already, let the other tasks run once."""
+        if self._is_awake:
+            await trio.lowlevel.checkpoint()
+            return
+        self._parked = trio.lowlevel.current_task()
+        await trio.lowlevel.wait_task_rescheduled(self._unpark)
+
+    def _unpark(self, _: object) -> trio.lowlevel.Abort:
+        self._parked = None
+        return trio.lowlevel.Abort.SUCCEEDED
