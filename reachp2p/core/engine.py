@@ -4,6 +4,9 @@ A driver feeds it what happened (`handle_…`, commands, each with `now` in mono
 answers with, in order, and wakes it at `next_deadline`. The trio runtime and the simulator are two such drivers, so
 what is proven in one is true of the other. Nothing that arrives from the network raises out of `handle_…`: it is
 dropped and counted by reason (`diagnostics`).
+
+This file is the surface; the work is in `inbound` (messages), `hearing` (facts and consequences), `upkeep` (timers) and
+the machines that `parts` puts together.
 """
 
 from __future__ import annotations
@@ -12,10 +15,26 @@ from collections.abc import Sequence
 
 from reachp2p.core.commands import AgentSpec, CallSpec, InvokeResult, RouteQuery
 from reachp2p.core.effects import Effect, LinkEnd
+from reachp2p.core.events import ClockStepped, DrainFinished, Lagged, StorageFailed
+from reachp2p.core.hearing import Hearing
 from reachp2p.core.ids import Address, Entropy, Life, LinkId, NodeId, Rng, Ticket
+from reachp2p.core.inbound import Inbound
+from reachp2p.core.membership.life import Phase, Step
+from reachp2p.core.parts import Parts
+from reachp2p.core.questions import Questions
 from reachp2p.core.settings import Settings
+from reachp2p.core.timing import DrainEnds, LeftSpread, Timing
 from reachp2p.core.trust.signer import Signer, Verifier
+from reachp2p.core.upkeep import Upkeep
 from reachp2p.core.views import AgentView, Explanation, MemberView
+from reachp2p.core.wire.messages import HeadUpdate
+from reachp2p.errors import CallFailed, ErrorCode
+
+LAG_NOTICED = 0.25
+"""Seconds by which a timer may be late before this node doubts itself (half the probe time-out)."""
+LEFT_TOLD = 8
+"""Members that are told of our leaving directly, besides those on our links; gossip does the rest."""
+DRAIN_TIMEOUT = 10.0
 
 
 class Engine:
@@ -23,98 +42,349 @@ class Engine:
 
     def __init__(
         self, settings: Settings, *, signer: Signer, verifier: Verifier, rng: Rng, entropy: Entropy
-    ) -> None: ...
+    ) -> None:
+        self._settings = settings
+        self._parts = parts = Parts(settings, signer=signer, verifier=verifier, rng=rng, entropy=entropy)
+        self._hearing = Hearing(parts)
+        self._upkeep = Upkeep(parts, self._hearing)
+        self._inbound = Inbound(parts, self._hearing, self._upkeep)
+        self._timing = Timing(parts, self._hearing, self._upkeep, self._inbound)
+        self._questions = Questions(parts)
+        self._now = float("-inf")
+        self._life_rows: tuple[int, Sequence[tuple[bytes, bytes]]] | None = None
+        self._is_loaded = False
 
     # Inputs: what happened
 
     def start(self, now: float, wall: float) -> None:
-        """Begin a life: reads its storage, writes the new epoch, asks others about its own id, announces itself."""
+        """Begin a life: reads its storage, writes the new epoch, asks others about its own id, announces itself.
+
+        Seeds that are known (`set_seeds`) and agents (`register`) should be given before.
+        """
+        self._now = now
+        self._parts.clock.report(wall, now)
+        self._parts.callee.pause(now)
+        self._parts.snapshot.load(self._settings.protocol.members_max)
+        self._parts.life.start()
 
     def handle_datagram(self, source: Address, data: bytes, now: float) -> None:
         """A UDP payload arrived."""
+        now = self._enter(now)
+        self._inbound.datagram(source, data, now)
+        self._settle(now)
 
     def handle_link_opened(self, link: LinkId, identity: NodeId | None, now: float) -> None:
         """A dialled link is open, or (negative id) one was accepted. `identity`: what the transport has proven, if it does."""
+        now = self._enter(now)
+        self._inbound.link_opened(link, identity, now)
+        self._settle(now)
 
     def handle_frame(self, link: LinkId, data: bytes, now: float) -> None:
         """A whole frame arrived on a link."""
+        now = self._enter(now)
+        self._inbound.link_outputs(self._parts.links.on_frame(link, data, now), now)
+        self._settle(now)
 
     def handle_link_writable(self, link: LinkId, free_bytes: int, now: float) -> None:
         """The driver's queue for this link has this much room."""
+        now = self._enter(now)
+        self._inbound.link_outputs(self._parts.links.on_writable(link, free_bytes, now), now)
+        self._settle(now)
 
     def handle_link_closed(self, link: LinkId, end: LinkEnd, now: float) -> None:
         """A link ended by the remote or by the network, or a dial failed."""
+        now = self._enter(now)
+        self._inbound.link_closed(link, end, now)
+        self._settle(now)
 
     def handle_persisted(self, ticket: Ticket, now: float) -> None:
         """A `Persist` or `Delete` is durable."""
+        now = self._enter(now)
+        for item in self._parts.transmitter.settled(ticket, durable=True):
+            self._parts.effects.add(item)
+        self._take_steps(self._parts.life.on_persisted(ticket, now), now)
+        self._settle(now)
 
     def handle_persist_failed(self, ticket: Ticket, reason: str, now: float) -> None:
         """A `Persist` or `Delete` failed; nothing of it is stored."""
+        now = self._enter(now)
+        self._parts.counters.add("storage.failed")
+        table = self._parts.transmitter.table_of(ticket)
+        for item in self._parts.transmitter.settled(ticket, durable=False):
+            self._parts.effects.add(item)
+        self._parts.effects.notify(StorageFailed(at=now, table=table, reason=reason))
+        self._take_steps(self._parts.life.on_persist_failed(ticket, reason, now), now)
+        self._settle(now)
 
     def handle_fetched(self, request: int, rows: Sequence[tuple[bytes, bytes]], now: float) -> None:
         """The rows of a `Fetch`, in key order."""
+        now = self._enter(now)
+        if self._parts.snapshot.is_asked(request):
+            if self._parts.snapshot.on_fetched(request, rows):
+                self._inbound.load_snapshot(now)
+                self._is_loaded = True
+        else:
+            self._life_rows = (request, rows)
+        if self._is_loaded and self._life_rows is not None:
+            steps = self._parts.life.on_fetched(*self._life_rows, now)
+            self._life_rows = None
+            self._take_steps(steps or [], now)
+        self._settle(now)
 
     def handle_invoke_result(self, invocation: int, result: InvokeResult, now: float) -> None:
         """A handler ended."""
+        now = self._enter(now)
+        self._parts.callee.on_invoke_result(invocation, result, now)
+        self._settle(now)
 
     def handle_timeout(self, now: float) -> None:
         """`next_deadline` has come (calling it early or late is harmless; late is noticed)."""
+        now = self._enter(now)
+        while (key := self._parts.timers.pop_due(now)) is not None:
+            match key:
+                case DrainEnds():
+                    self._say_left(now)
+                case LeftSpread():
+                    self._end_leaving(now)
+                case _:
+                    self._take_steps(self._timing.fire(key, now), now)
+        self._settle(now)
 
     def handle_wall_clock(self, wall: float, now: float) -> None:
         """What the wall clock says (Unix seconds); at start and about every ten seconds."""
+        now = self._enter(now)
+        step = self._parts.clock.report(wall, now)
+        if step:
+            self._parts.counters.add("clock.stepped")
+            self._parts.effects.notify(ClockStepped(at=now, seconds=step))
+        self._settle(now)
 
     # Commands: what the application wishes
 
     def set_seeds(self, addresses: Sequence[Address], now: float) -> None:
         """The seed addresses as resolved now; they are contacted until one answers, and for ever after, slowly."""
+        self._parts.contacts.set_seeds(addresses, now)
+
+    def set_addresses(self, addresses: Sequence[Address], now: float) -> None:
+        """Tell others these addresses from now on (at most four)."""
+        now = self._enter(now)
+        before = self._parts.own.addresses
+        self._parts.own.readdress(tuple(addresses[:4]))
+        if self._parts.life.is_running and self._parts.own.addresses != before:
+            self._hearing.announce(now)
+        self._settle(now)
 
     def register(self, spec: AgentSpec, now: float) -> int:
-        """Offer an agent (or change it); returns its registry version. Raises `InvalidIdentifier` (1707)."""
+        """Offer an agent (or change it); returns its registry version, 0 before the node runs. Raises 1707 or 1704."""
+        now = max(now, self._now)
+        record = self._parts.agents.register(spec, now)
+        if record is None:
+            return 0
+        if self._parts.life.is_running:
+            self._hearing.own_record(record, now)
+            self._settle(now)
+        return record.fact.version
 
     def withdraw(self, agent: str, now: float) -> None:
         """Stop offering an agent. Raises `LocalProtocolError` if it is not offered."""
+        now = max(now, self._now)
+        record = self._parts.agents.withdraw(agent, now)
+        if record is not None and self._parts.life.is_running:
+            self._hearing.own_record(record, now)
+            self._settle(now)
 
     def call(self, spec: CallSpec, now: float) -> bytes:
-        """Start a call and return its id; it ends with one `CallEnded`. Raises `CallFailed` (13xx) if nobody can be asked."""
+        """Start a call and return its id; it ends with one `CallEnded`. Raises `CallFailed` if nobody can be asked."""
+        now = self._enter(now)
+        if not self._parts.life.is_running:
+            raise CallFailed(ErrorCode.FENCED, f"this node does not run (it is {self._parts.life.phase.value})")
+        call = self._parts.caller.call(spec, now)
+        self._settle(now)
+        return call
 
     def cancel_call(self, call: bytes, now: float) -> None:
         """Cancel a call; it ends with `CallEnded` 1402 unless it has ended."""
+        now = self._enter(now)
+        self._parts.caller.cancel(call, now)
+        self._settle(now)
 
-    def leave(self, now: float) -> None:
-        """Drain and say goodbye: withdraw agents, refuse new work, finish what runs, spread LEFT; then `DrainFinished`."""
+    def leave(self, now: float, timeout: float = DRAIN_TIMEOUT) -> None:
+        """Drain and say goodbye: withdraw agents, refuse new work, finish what runs (at most `timeout` seconds), spread
+        LEFT; then `DrainFinished`. Before the life runs, or after its end, it finishes at once."""
+        now = self._enter(now)
+        parts = self._parts
+        if not parts.life.leave():
+            if parts.life.phase not in (Phase.LEAVING, Phase.LEFT):
+                parts.life.left()
+                self._stop(now)
+                parts.effects.notify(DrainFinished(at=now, unfinished=0))
+            return
+        for agent in list(parts.agents.specs):
+            record = parts.agents.withdraw(agent, now)
+            if record is not None:
+                self._hearing.own_record(record, now)
+        parts.callee.drain(now)
+        parts.timers.set(DrainEnds(), now + timeout)
+        self._settle(now)
 
     # Outputs
 
     def take_effects(self) -> list[Effect]:
         """What to do now, in order. Packs, piggybacks, signs and encodes."""
+        return self._parts.transmitter.transform(self._parts.effects.take(), self._now)
 
     def next_deadline(self) -> float | None:
         """When to call `handle_timeout`, or None."""
+        return self._parts.timers.next_deadline()
 
     # Questions
 
     @property
     def node(self) -> NodeId:
         """This node's id."""
+        return self._parts.own.node
 
     @property
     def life(self) -> Life | None:
         """This node's life, or None before it is on disk."""
+        return self._parts.life.life
+
+    @property
+    def phase(self) -> Phase:
+        """Where in its life cycle the node is."""
+        return self._parts.life.phase
 
     def members(self) -> list[MemberView]:
         """All members in NodeId order, this node included."""
+        return self._questions.members(self._now)
 
     def agents(self) -> list[AgentView]:
         """All instances, by agent id and NodeId."""
+        return self._questions.agents()
 
     def explain(self, query: RouteQuery) -> Explanation:
         """Why a call with this query would go where it would go; changes nothing."""
+        return self._questions.explain(query)
+
+    def routable(self, capability: str) -> list[NodeId]:
+        """Nodes whose instances a call of `capability` would be offered now, in NodeId order."""
+        return self._questions.routable(capability)
 
     def schema(self, digest: bytes) -> bytes | None:
         """A JSON Schema by its hash, if it is here."""
+        return self._parts.schemas.get(digest)
 
     def view_hash(self) -> bytes:
-        """Hash over all signed facts held (heads and records): equal views, equal hash."""
+        """Hash over all signed facts held and all DEAD verdicts: equal views, equal hash."""
+        return self._parts.replica.digest_hash(self._now)
 
     def diagnostics(self) -> dict[str, int]:
-        """Counters by name (`dropped.<reason>`, `datagrams.sent`, …) and gauges of every bounded table."""
+        """Counters by name (`dropped.<what>.<reason>`, `datagrams.sent`, …) and gauges (`size.<what>`) of every table."""
+        return self._questions.diagnostics()
+
+    # The frame around every input
+
+    def _enter(self, now: float) -> float:
+        """Time never goes back; if our own timers are late, doubt ourselves before anybody else."""
+        now = max(now, self._now)
+        self._now = now
+        deadline = self._parts.timers.next_deadline()
+        if deadline is not None and now - deadline > LAG_NOTICED and self._parts.life.is_running:
+            self._lagged(now - deadline, now)
+        return now
+
+    def _lagged(self, seconds: float, now: float) -> None:
+        parts = self._parts
+        parts.counters.add("lag.noticed")
+        parts.health.worse()
+        parts.detector.on_lag(seconds, now)
+        for result in parts.prober.void_rounds():
+            self._hearing.changes(parts.detector.on_probe(result, now), now)
+        if seconds >= self._settings.protocol.probe_interval:
+            parts.effects.notify(Lagged(at=now, seconds=seconds))
+
+    def _settle(self, now: float) -> None:
+        """After every input: take the steps that facts have caused, set timers, see whether draining is done."""
+        if self._hearing.steps:
+            steps, self._hearing.steps = self._hearing.steps, []
+            self._take_steps(steps, now)
+        if self._parts.life.is_running:
+            self._upkeep.arm(now)
+            if self._parts.life.phase is Phase.LEAVING and not self._parts.own.has_left:
+                if self._parts.callee.unfinished + self._parts.caller.unfinished == 0:
+                    self._say_left(now)
+
+    def _take_steps(self, steps: list[Step], now: float) -> None:
+        parts = self._parts
+        for step in steps:
+            match step:
+                case Step.ASK:
+                    self._open_life()
+                    more = parts.life.asked(parts.contacts.ask(now), now)
+                    self._take_steps(more, now)
+                case Step.RUN:
+                    self._run(now)
+                case Step.PAUSE:
+                    parts.callee.pause(now)
+                    parts.routing.set_node(parts.own.node, *self._questions.own_state(), parts.own.name, parts.own.life)
+                case Step.STOP:
+                    self._stop(now)
+
+    def _open_life(self) -> None:
+        life = self._parts.life.life
+        assert life is not None, "the life cycle has opened it"
+        if self._parts.own.life != life:
+            self._parts.own.open(life)
+
+    def _run(self, now: float) -> None:
+        """The life is ours: announce it, offer our agents, serve."""
+        parts = self._parts
+        is_first = parts.own.life == parts.life.life
+        if not is_first:  # after a pause: what was said under the former life is over
+            self._inbound.link_outputs(parts.links.close_all(now, "a new life of this node begins"), now)
+            self._upkeep.stop()
+        self._open_life()
+        life = parts.own.life
+        assert life is not None, "just opened"
+        parts.routing.set_node(parts.own.node, *self._questions.own_state(), parts.own.name, life)
+        for record in parts.agents.open(life, now):
+            self._hearing.own_record(record, now)
+        self._hearing.announce(now)
+        parts.callee.resume()
+        self._upkeep.start(now)
+        self._inbound.after_start(now)
+
+    def _stop(self, now: float) -> None:
+        """This node is over: nothing runs, nothing is answered."""
+        parts = self._parts
+        self._upkeep.stop()
+        parts.callee.stop(now)
+        parts.caller.stop(now)
+        code = 0 if parts.own.has_left else int(ErrorCode.FENCED)
+        reason = "this node has left" if parts.own.has_left else "this node is over"
+        self._inbound.link_outputs(parts.links.close_all(now, reason, code), now)
+
+    # Leaving
+
+    def _say_left(self, now: float) -> None:
+        """What runs has ended, or has had its time: say LEFT and give it a moment to spread."""
+        parts = self._parts
+        if parts.own.has_left:
+            return
+        parts.timers.cancel(DrainEnds())
+        parts.own.leave()
+        self._hearing.announce(now)
+        message = HeadUpdate(head=parts.own.head(now).data)
+        members = [m.node for m in parts.table if m.state.value in ("ALIVE", "SUSPECT")]
+        for node in parts.rng.sample(members, min(LEFT_TOLD, len(members))):
+            parts.effects.send(node, message)
+        spread = 2 * self._settings.protocol.gossip_interval if members else 0.0
+        parts.timers.set(LeftSpread(), now + spread)
+
+    def _end_leaving(self, now: float) -> None:
+        parts = self._parts
+        unfinished = parts.callee.unfinished + parts.caller.unfinished
+        parts.snapshot.flush()
+        parts.life.left()
+        self._stop(now)
+        parts.effects.notify(DrainFinished(at=now, unfinished=unfinished))

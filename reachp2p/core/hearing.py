@@ -137,7 +137,7 @@ class Hearing:
         if member is None or (member.life, member.incarnation) < theirs:
             # An accusation raises nobody's numbers: the head has to come first.
             parts.counters.add("accusation.head_missing")
-            self._ask_head(subject, source, now)
+            self.ask_head(subject, source, now)
         elif (member.life, member.incarnation) > theirs or member.state is MemberState.LEFT:
             parts.counters.add("accusation.outdated")
             self.answer_about(subject, source, now)
@@ -147,7 +147,7 @@ class Hearing:
     def _accused(self, fact: Accusation, source: Source, now: float) -> None:
         parts = self._parts
         own = parts.own
-        if own.life is None or not parts.life.is_serving:
+        if own.life is None or not parts.life.is_running:
             return
         if (fact.life, fact.incarnation) > (own.life, own.incarnation):
             # Nobody but us can have signed these numbers, and we have not: forged, or a clone's (its head will tell).
@@ -157,7 +157,7 @@ class Hearing:
             parts.health.worse()
             parts.counters.add("refutations")
             self.announce(now)
-            self._reply(source, HeadUpdate(head=own.head(now).data))
+            self.reply(source, HeadUpdate(head=own.head(now).data))
         else:
             self.answer_about(own.node, source, now)
 
@@ -184,7 +184,7 @@ class Hearing:
                 self.spread_record(checked)
             self._route(fact, now)
         elif outcome is Outcome.AHEAD and not source.is_disk:
-            self._ask_head(node, source, now)
+            self.ask_head(node, source, now)
         elif outcome is Outcome.OUTDATED:
             member = parts.table.get(node)
             if member is not None and fact.life < member.life:
@@ -263,7 +263,7 @@ class Hearing:
         data = self.head_data(subject, now)
         if data is not None:
             parts.counters.add("answers.fresher_evidence")
-            self._reply(source, HeadUpdate(head=data))
+            self.reply(source, HeadUpdate(head=data))
 
     def head_data(self, subject: NodeId, now: float) -> bytes | None:
         """The signed head held for `subject`, our own included."""
@@ -272,9 +272,10 @@ class Hearing:
         member = self._parts.table.get(subject)
         return member.head.data if member is not None else None
 
-    def _ask_head(self, subject: NodeId, source: Source, now: float) -> None:
+    def ask_head(self, subject: NodeId, source: Source, now: float) -> None:
+        """Ask `source` for the head of a node whose numbers are above what we hold."""
         if not source.is_disk and self._may_answer(source.node, subject, now):
-            self._reply(source, HeadRequest(subjects=[subject]))
+            self.reply(source, HeadRequest(subjects=[subject]))
 
     def _may_answer(self, sender: NodeId, subject: NodeId, now: float) -> bool:
         key = (sender, subject)
@@ -287,7 +288,8 @@ class Hearing:
             del self._answered[next(iter(self._answered))]
         return True
 
-    def _reply(self, source: Source, message: Message) -> None:
+    def reply(self, source: Source, message: Message) -> None:
+        """Answer where something was heard."""
         if source.link is not None:
             self._parts.links.send(source.link, message)
         else:

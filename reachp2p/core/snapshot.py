@@ -49,6 +49,10 @@ class Snapshot:
         for table in (Table.HEADS, Table.RECORDS):
             self._requests[self._effects.fetch(table, b"", None, rows_max)] = table
 
+    def is_asked(self, request: int) -> bool:
+        """Whether this read is ours."""
+        return request in self._requests
+
     def on_fetched(self, request: int, rows: Sequence[tuple[bytes, bytes]]) -> bool:
         """Rows of one of our tables; true when both are here."""
         table = self._requests.pop(request, None)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from reachp2p.core.counters import Counters
 from reachp2p.core.dissemination.broadcast_queue import BroadcastQueue
-from reachp2p.core.effects import CloseLink, Effect, InnerEffect, SendDatagram, ToLink, ToNode
+from reachp2p.core.effects import CloseLink, Delete, Effect, InnerEffect, Persist, SendDatagram, Table, ToLink, ToNode
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Address, Ticket
 from reachp2p.core.links.table import Links
@@ -66,12 +66,13 @@ class Transmitter:
         self._links = links
         self._counters = counters
         self._counter = 0
-        self._open: dict[Ticket, None] = {}
+        self._open: dict[Ticket, Table] = {}
         self._held: list[ToNode | ToLink] = []
 
-    def written(self, ticket: Ticket) -> None:
-        """A write has been asked for: messages that name it wait."""
-        self._open[ticket] = None
+    def table_of(self, ticket: Ticket) -> str:
+        """Which table an unanswered write is for, for people."""
+        table = self._open.get(ticket)
+        return table.value if table is not None else "unknown"
 
     def settled(self, ticket: Ticket, *, durable: bool) -> list[ToNode | ToLink]:
         """A write is durable, or has failed; returns the messages that may leave now."""
@@ -102,6 +103,8 @@ class Transmitter:
             else:
                 if isinstance(item, CloseLink):
                     out.extend(self._links.flush())
+                elif isinstance(item, Persist | Delete):
+                    self._open[item.ticket] = item.table
                 out.append(item)
         done: list[Effect] = []
         for effect in out:

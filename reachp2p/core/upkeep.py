@@ -208,7 +208,10 @@ class Upkeep:
         """Ask whoever told us of a newer version, or the node itself, for what is missing."""
         parts = self._parts
         by_link: dict[LinkId, list[DigestEntry]] = {}
-        for node, teller in self._hearing.take_pulls()[:PULLS_AT_ONCE]:
+        pulls = self._hearing.take_pulls()
+        for node, teller in pulls[PULLS_AT_ONCE:]:
+            self._hearing.retry_pull(node, teller)
+        for node, teller in pulls[:PULLS_AT_ONCE]:
             link = parts.links.link_to(teller) or parts.links.link_to(node)
             if link is None:
                 for candidate in (teller, node):

@@ -1,0 +1,384 @@
+"""Everything that arrives: datagrams and links taken apart, each message to its machine.
+
+The outer wall is here (LESSONS 12): cluster, life, signature and limits are checked before anything is looked at, and
+whatever fails is dropped and counted by reason. An unknown sender gets at most an Ack no larger than its Ping, and
+nothing is learned from a source address.
+"""
+
+from __future__ import annotations
+
+from reachp2p.core.dissemination.anti_entropy import ExchangeOver
+from reachp2p.core.effects import LinkEnd, ToNode
+from reachp2p.core.events import MemberState
+from reachp2p.core.hearing import Hearing, Source
+from reachp2p.core.ids import Address, Life, LinkId, NodeId
+from reachp2p.core.links.outputs import CloneReached, LinkDown, LinkMessage, LinkOutput, LinkUp, SelfReached
+from reachp2p.core.membership.probe import answer
+from reachp2p.core.parts import Parts
+from reachp2p.core.trust.facts import FactRejected
+from reachp2p.core.upkeep import Upkeep
+from reachp2p.core.wire.codec import decode_messages
+from reachp2p.core.wire.datagram import Datagram, cluster_tag, parse_datagram
+from reachp2p.core.wire.facts import Head
+from reachp2p.core.wire.limits import WireError
+from reachp2p.core.wire.messages import (
+    AccusationUpdate,
+    Ack,
+    Cancel,
+    Challenge,
+    ChallengeAnswer,
+    ContactAnswer,
+    ContactRequest,
+    HeadRequest,
+    HeadUpdate,
+    Message,
+    Nack,
+    Ping,
+    PingReq,
+    RecordUpdate,
+    RelayedAck,
+    Reply,
+    Request,
+    SchemaBodies,
+    SchemaWant,
+    SyncDelta,
+    SyncDigest,
+    SyncEnd,
+    SyncOffer,
+    SyncWant,
+)
+
+DATAGRAM_MESSAGES_MAX = 64
+SAMPLE = 16
+"""Random members named to a newcomer (DESIGN §5)."""
+CONTACTS_MAX = 64
+"""Contacts whose answers came before our life ran."""
+
+
+class Inbound:
+    """Takes apart what arrives."""
+
+    def __init__(self, parts: Parts, hearing: Hearing, upkeep: Upkeep) -> None:
+        self._parts = parts
+        self._hearing = hearing
+        self._upkeep = upkeep
+        self._tag = cluster_tag(parts.settings.cluster_id)
+        self._answers: list[tuple[NodeId, list[NodeId]]] = []
+
+    # Datagrams
+
+    def datagram(self, source: Address, data: bytes, now: float) -> None:
+        """One UDP payload."""
+        counters = self._parts.counters
+        counters.add("datagrams.received")
+        counters.add("bytes.datagrams_received", len(data))
+        if self._parts.own.life is None or self._parts.life.is_over:
+            counters.add("dropped.datagram.not_running")
+            return
+        try:
+            datagram = self._verified(parse_datagram(data), self._parts.own.node)
+            messages, skipped = decode_messages(
+                datagram.body,
+                bytes_max=len(datagram.body),
+                messages_max=DATAGRAM_MESSAGES_MAX,
+                datagram=True,
+                on_rejected=self._rejected,
+            )
+        except WireError as error:
+            counters.add(f"dropped.datagram.{error.reason}")
+            return
+        if skipped:
+            counters.add("skipped.message.unknown_number", skipped)
+        self._hear(source, datagram, data, messages, now)
+
+    def _verified(self, datagram: Datagram, audience: NodeId) -> Datagram:
+        if datagram.cluster_tag != self._tag:
+            raise WireError("cluster")
+        signed = datagram.signed_bytes(self._parts.settings.cluster_id, audience)
+        if not self._parts.verifier.verify(datagram.node, datagram.signature, signed):
+            raise WireError("bad_signature")
+        return datagram
+
+    def _rejected(self, reason: str) -> None:
+        self._parts.counters.add(f"dropped.message.{reason}")
+
+    def _hear(
+        self, address: Address, datagram: Datagram, data: bytes, messages: list[Message], now: float
+    ) -> None:
+        parts = self._parts
+        source = Source(datagram.node, address)
+        if datagram.node == parts.own.node:
+            self._own_key(messages, datagram.life, source, now)
+            return
+        member = parts.table.get(datagram.node)
+        if member is not None and datagram.life < member.life:
+            # An older life of this node still speaks: it is told, and not listened to (I-FENCE).
+            parts.counters.add("dropped.datagram.old_life")
+            self._hearing.answer_about(datagram.node, source, now)
+            return
+        for message in messages:
+            self._message(message, source, datagram.life, data, now)
+        known = parts.table.get(datagram.node)
+        if known is not None and datagram.life > known.life:
+            self._hearing.ask_head(datagram.node, source, now)
+
+    def _own_key(self, messages: list[Message], life: Life, source: Source, now: float) -> None:
+        """Another life of our own key speaks, or one of our own datagrams has come back."""
+        parts = self._parts
+        if life == parts.own.life:
+            parts.counters.add("dropped.datagram.own_echo")
+            return
+        for message in messages:
+            match message:
+                case Challenge():
+                    reply = parts.life.on_challenge(message)
+                    if reply is not None:
+                        parts.effects.add(ToNode(parts.own.node, reply, address=source.address, piggyback=False))
+                case ChallengeAnswer() if message.life == life:
+                    self._hearing.steps += parts.life.on_challenge_answer(message, now)
+                case HeadUpdate():
+                    self._hearing.head(message.head, source, now)
+                case _:
+                    parts.counters.add("dropped.message.own_key")
+
+    def _message(self, message: Message, source: Source, life: Life, data: bytes, now: float) -> None:
+        """A message that may come by datagram or by link."""
+        parts = self._parts
+        match message:
+            case Ping():
+                known = source.node in parts.table
+                reply = ToNode(source.node, answer(message), address=source.address, piggyback=known)
+                parts.effects.add(reply)
+            case Ack():
+                self._ack(message, source, life, data, now)
+            case PingReq() if source.address is not None:
+                if source.node in parts.table:
+                    parts.prober.on_ping_req(source.node, source.address, message, now)
+                else:
+                    parts.counters.add("dropped.ping_req.stranger")
+            case Nack():
+                parts.prober.on_nack(message.nonce, source.node)
+            case RelayedAck():
+                self._relayed_ack(message, source, now)
+            case HeadUpdate():
+                self._hearing.head(message.head, source, now)
+            case AccusationUpdate():
+                self._hearing.accusation(message.accusation, source, now)
+            case RecordUpdate():
+                self._hearing.record(message.record, source, now)
+            case HeadRequest():
+                for subject in message.subjects:
+                    held = self._hearing.head_data(NodeId(subject), now)
+                    if held is not None and source.node in parts.table:
+                        self._hearing.reply(source, HeadUpdate(head=held))
+            case _:
+                parts.counters.add("dropped.message.misplaced")
+
+    def _ack(self, ack: Ack, source: Source, life: Life, data: bytes, now: float) -> None:
+        parts = self._parts
+        if ack.origin is not None and ack.origin != parts.own.node:
+            relayed = parts.prober.on_relayed(ack.nonce, source.node, data)
+            if relayed is not None:
+                origin, address, message = relayed
+                parts.effects.add(ToNode(origin, message, address=address, piggyback=False))
+            return
+        result = parts.prober.on_ack(ack.nonce, source.node, life, source.address, now)
+        if result is not None:
+            self._hearing.changes(parts.detector.on_probe(result, now), now)
+
+    def _relayed_ack(self, message: RelayedAck, source: Source, now: float) -> None:
+        """An Ack that a helper forwards whole: signed by the target for the helper, its nonce is ours."""
+        parts = self._parts
+        try:
+            inner = self._verified(parse_datagram(message.datagram), source.node)
+            messages, _ = decode_messages(inner.body, bytes_max=len(inner.body), messages_max=1, datagram=True)
+        except WireError as error:
+            parts.counters.add(f"dropped.relayed_ack.{error.reason}")
+            return
+        ack = messages[0] if messages else None
+        if not isinstance(ack, Ack) or ack.origin != parts.own.node:
+            parts.counters.add("dropped.relayed_ack.not_ours")
+            return
+        result = parts.prober.on_ack(ack.nonce, inner.node, inner.life, None, now)
+        if result is not None:
+            self._hearing.changes(parts.detector.on_probe(result, now), now)
+
+    # Links
+
+    def link_opened(self, link: LinkId, identity: NodeId | None, now: float) -> None:
+        """The driver has opened or accepted a link."""
+        if self._parts.own.life is None or self._parts.life.is_over:
+            self._parts.counters.add("links.refused.not_running")
+            self._parts.effects.add(self._parts.links.refuse(link))
+            return
+        self.link_outputs(self._parts.links.on_opened(link, identity, now), now)
+
+    def link_closed(self, link: LinkId, end: LinkEnd, now: float) -> None:
+        """The driver reports the end of a link or dial."""
+        self.link_outputs(self._parts.links.on_closed(link, end, now), now)
+
+    def link_outputs(self, outputs: list[LinkOutput], now: float) -> None:
+        """What happened on links, in order."""
+        for output in outputs:
+            match output:
+                case LinkMessage():
+                    self._link_message(output, now)
+                case LinkUp():
+                    self._link_up(output, now)
+                case LinkDown():
+                    self._link_down(output, now)
+                case SelfReached():
+                    if self._parts.contacts.on_self(output.link, output.address, now):
+                        self._hearing.steps += self._parts.life.on_contact_over(now)
+                case CloneReached():
+                    self._clone(output, now)
+
+    def _clone(self, output: CloneReached, now: float) -> None:
+        parts = self._parts
+        asked = parts.contacts.on_link_down(output.link)
+        self._hearing.steps += parts.life.on_other_life(output.life, output.address, now)
+        if asked:
+            self._hearing.steps += parts.life.on_contact_over(now)
+        self.link_outputs(parts.links.close(output.link, now, "another life of this key runs"), now)
+
+    def _link_up(self, up: LinkUp, now: float) -> None:
+        parts = self._parts
+        member = parts.table.get(up.node)
+        if member is not None and up.life < member.life:
+            self._hearing.answer_about(up.node, Source(up.node, link=up.link), now)
+            self.link_outputs(parts.links.supersede(up.node, member.life, now), now)
+            return
+        if parts.contacts.on_link_up(up.link, up.node):
+            parts.links.send(up.link, ContactRequest(node=parts.own.node))
+        if parts.life.is_running:
+            parts.contacts.joined(up.address, now)
+            self._upkeep.on_link_up(up.link, up.node, now)
+        if member is not None and member.life == up.life:
+            if up.address is not None:
+                member.reached[up.address] = True  # a whole round trip with this very life at this address
+            self._hearing.changes(parts.detector.on_alive_link(up.node, now), now)
+        elif parts.life.is_running:
+            self._hearing.ask_head(up.node, Source(up.node, link=up.link), now)
+        parts.caller.on_link_up(up.link, up.node, up.life, now)
+
+    def _link_down(self, down: LinkDown, now: float) -> None:
+        parts = self._parts
+        if parts.contacts.on_link_down(down.link):
+            self._hearing.steps += parts.life.on_contact_over(now)
+        for over in parts.sync.on_link_down(down.link):
+            self._upkeep.on_exchange_over(over, now)
+        parts.callee.on_link_down(down.link, now)
+        if down.node is None:
+            return
+        if not parts.links.is_dialling(down.node):
+            self._upkeep.on_link_down(down.node)
+        parts.caller.on_link_down(down, now)
+        if not parts.life.is_running:
+            return
+        linked = parts.links.link_to(down.node) is not None
+        if down.end is LinkEnd.REFUSED and down.address is not None and not linked:
+            self._hearing.changes(parts.detector.on_refused(down.node, down.address, now), now)
+        elif down.end is LinkEnd.LOST and down.was_proven and not linked:
+            # An established link is gone without a goodbye: ask its host whether the process still is (DESIGN §5).
+            member = parts.table.get(down.node)
+            if member is not None and member.life == down.life and member.state is not MemberState.LEFT:
+                parts.counters.add("refusal.dials")
+                parts.dial_member(member, now)
+
+    def _link_message(self, heard: LinkMessage, now: float) -> None:
+        parts = self._parts
+        source = Source(heard.node, link=heard.link)
+        message = heard.message
+        match message:
+            case Request():
+                parts.callee.on_request(heard.link, heard.node, message, now)
+            case Reply():
+                parts.caller.on_reply(heard.link, heard.node, message, now)
+            case Cancel():
+                parts.callee.on_cancel(heard.link, heard.node, message, now)
+            case SyncOffer() | SyncDigest() | SyncWant() | SyncDelta() | SyncEnd():
+                if not parts.life.is_running:
+                    parts.counters.add("dropped.sync.not_running")
+                    return
+                for output in parts.sync.on_message(heard.link, heard.node, message, now):
+                    if isinstance(output, ExchangeOver):
+                        self._upkeep.on_exchange_over(output, now)
+                    else:
+                        self._hearing.delta(output, source, now)
+            case ContactRequest():
+                self._contact_request(message, source, now)
+            case ContactAnswer():
+                self._contact_answer(message, source, now)
+            case SchemaWant():
+                bodies = [b for digest in message.hashes if (b := parts.schemas.get(digest)) is not None]
+                parts.links.send(heard.link, SchemaBodies(bodies=bodies))
+            case SchemaBodies():
+                for body in message.bodies:
+                    parts.schemas.learn(body)
+            case _:
+                self._message(message, source, heard.life, b"", now)
+
+    # Contacts
+
+    def _contact_request(self, request: ContactRequest, source: Source, now: float) -> None:
+        """A node asks what we hold about its id, and whom we know."""
+        parts = self._parts
+        if request.node != source.node:
+            parts.counters.add("dropped.contact_request.not_own_id")
+            return
+        alive = [m for m in parts.table if m.state is MemberState.ALIVE and m.node != source.node]
+        sample = parts.rng.sample(alive, min(SAMPLE, len(alive)))
+        heads = [m.head.data for m in sample]
+        if parts.life.is_running:
+            heads.insert(0, parts.own.head(now).data)
+        held = parts.table.get(source.node)
+        answer_ = ContactAnswer(held=held.head.data if held is not None else None, heads=heads)
+        assert source.link is not None, "contacts are links"
+        parts.links.send(source.link, answer_)
+
+    def _contact_answer(self, message: ContactAnswer, source: Source, now: float) -> None:
+        parts = self._parts
+        held = None
+        if message.held is not None:
+            try:
+                held = parts.checker.open(Head, message.held)
+            except FactRejected as rejected:
+                parts.counters.add(f"dropped.head.{rejected.reason}")
+        if held is not None and held.fact.node != parts.own.node:
+            parts.counters.add("dropped.contact_answer.not_own_head")
+            held = None
+        named: list[NodeId] = []
+        for data in message.heads:
+            change = self._hearing.head(data, source, now, by_sync=True)
+            if change is not None:
+                named.append(change.node)
+        self._hearing.steps += parts.life.on_answer(held, now)
+        if parts.life.is_running:
+            self._upkeep.first_sync(source.node, named, now)
+        elif len(self._answers) < CONTACTS_MAX:
+            self._answers.append((source.node, named))
+
+    def after_start(self, now: float) -> None:
+        """Our life runs: go on with the contacts that had answered before."""
+        answers, self._answers = self._answers, []
+        for node, named in answers:
+            self._parts.contacts.joined(None, now)
+            self._upkeep.first_sync(node, named, now)
+
+    # The snapshot
+
+    def load_snapshot(self, now: float) -> None:
+        """Heads and records from our own disk: verified like any others; expired heads are addresses only."""
+        parts = self._parts
+        heads, records = parts.snapshot.take_loaded()
+        disk = Source(parts.own.node)
+        for data in heads:
+            if self._hearing.head(data, disk, now) is None:
+                try:
+                    fact = parts.checker.open(Head, data).fact
+                except FactRejected:
+                    continue  # counted as dropped.head.<reason> when it was heard
+                if fact.node != parts.own.node and not fact.left:
+                    parts.contacts.remember(NodeId(fact.node), tuple(fact.addresses))
+        for data in records:
+            self._hearing.record(data, disk, now)

@@ -1,0 +1,116 @@
+"""What a node answers about itself: views, explanations, counters. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from reachp2p.core.commands import RouteQuery
+from reachp2p.core.events import MemberState
+from reachp2p.core.ids import NodeId
+from reachp2p.core.membership.life import Phase
+from reachp2p.core.membership.member import Member
+from reachp2p.core.parts import Parts
+from reachp2p.core.registry.record import view_of
+from reachp2p.core.routing.explain import explain
+from reachp2p.core.views import AgentView, Explanation, MemberView
+
+
+class Questions:
+    """Answers from one engine's parts."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def own_state(self) -> tuple[MemberState, bool]:
+        """What routing is told about this node: (state, refused)."""
+        phase = self._parts.life.phase
+        if phase in (Phase.LEFT, Phase.REFUSED, Phase.FENCED):
+            return MemberState.LEFT, False
+        return MemberState.ALIVE, phase in (Phase.PAUSED, Phase.FENCING)
+
+    def members(self, now: float) -> list[MemberView]:
+        """All members in NodeId order, this node included once its life is open."""
+        views = [self._view(member) for member in self._parts.table]
+        own = self._own_view(now)
+        if own is not None:
+            views.append(own)
+            views.sort(key=lambda view: view.node)
+        return views
+
+    def _view(self, member: Member) -> MemberView:
+        fact = member.head.fact
+        return MemberView(
+            node=member.node,
+            name=fact.name,
+            is_self=False,
+            state=member.state,
+            life=member.life,
+            incarnation=member.incarnation,
+            version=fact.version,
+            complete=self._parts.store.complete(member.node),
+            addresses=member.addresses,
+            zone=fact.zone,
+            state_since=member.since,
+            rtt=member.rtt,
+            linked=self._parts.links.link_to(member.node) is not None,
+            refused=member.refused,
+        )
+
+    def _own_view(self, now: float) -> MemberView | None:
+        own = self._parts.own
+        if own.life is None:
+            return None
+        return MemberView(
+            node=own.node,
+            name=own.name,
+            is_self=True,
+            state=self.own_state()[0],
+            life=own.life,
+            incarnation=own.incarnation,
+            version=own.version,
+            complete=own.version,
+            addresses=own.addresses,
+            zone=self._parts.settings.zone,
+            state_since=now,
+            rtt=None,
+            linked=False,
+            refused=False,
+        )
+
+    def agents(self) -> list[AgentView]:
+        """All instances, by agent id and NodeId."""
+        parts = self._parts
+        views: list[AgentView] = []
+        for member in parts.table:
+            name = member.head.fact.name
+            views += [view_of(r.fact, name, member.state) for r in parts.store.records(member.node) if not r.fact.withdrawn]
+        if parts.own.life is not None:
+            state = self.own_state()[0]
+            own = parts.store.records(parts.own.node)
+            views += [view_of(r.fact, parts.own.name, state) for r in own if not r.fact.withdrawn]
+        return sorted(views, key=lambda view: (view.agent, view.node))
+
+    def explain(self, query: RouteQuery) -> Explanation:
+        """Why a call with this query would go where it would go."""
+        return explain(self._parts.routing, query)
+
+    def routable(self, capability: str) -> list[NodeId]:
+        """Nodes whose instances a call of `capability` would be offered, in NodeId order."""
+        return sorted({instance.node for instance in self._parts.routing.routable(capability)})
+
+    def diagnostics(self) -> dict[str, int]:
+        """All counters, and the sizes of all tables."""
+        parts = self._parts
+        sizes = {
+            "size.members": len(parts.table),
+            "size.records": len(parts.store),
+            "size.broadcast_queue": len(parts.queue),
+            "size.suspicions": len(parts.detector),
+            "size.exchanges": len(parts.sync),
+            "size.timers": len(parts.timers),
+            "size.links": len(parts.links),
+            "size.address_book": len(parts.contacts),
+            "size.pending_calls": parts.caller.unfinished,
+            "size.invocations": parts.callee.unfinished,
+            "size.facts_cached": len(parts.checker),
+            "health": parts.health.value,
+        }
+        return {**parts.counters.snapshot(), **sizes}
