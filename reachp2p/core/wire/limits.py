@@ -62,9 +62,8 @@ def load(
             semantic_decoders=_NO_TAGS,
         ).decode()
     except (cbor2.CBORError, ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
-        scan(
-            data, elements_max=elements_max, depth_max=depth_max
-        )  # says more exactly what is wrong, if it can
+        # The walk says more exactly what is wrong, if it is one of our rules.
+        scan(data, elements_max=elements_max, depth_max=depth_max)
         raise WireError("malformed", type(error).__name__) from error
     if stream.tell() != size:
         raise WireError("trailing")

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 import re
+import types
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import cbor2
 import msgspec
@@ -68,6 +70,47 @@ def test_a_wrong_value_of_any_field_does_not_fit(kind: type[Any]) -> None:
         assert not fits(
             rule_name(kind.__name__), cbor2.dumps([kind.NUMBER, wrong] if kind in MESSAGES else wrong)
         ), key
+
+
+@pytest.mark.parametrize("kind", STRUCTS)
+def test_the_bounds_of_each_field_are_those_of_its_rule(kind: type[Any]) -> None:
+    fields = example_fields(kind)
+    checked = 0
+    for field in msgspec.structs.fields(kind):
+        key = kind.KEYS.get(field.name)
+        annotation, bounds = bounded(field.type)
+        for value, inside in edges(annotation, bounds, fields.get(key)):
+            changed: Any = fields | {key: value}
+            sent = cbor2.dumps([kind.NUMBER, changed] if kind in MESSAGES else changed)
+            assert fits(rule_name(kind.__name__), sent) == inside, (field.name, value)
+            checked += 1
+    assert checked, "no bound of this struct was looked at"
+
+
+def bounded(annotation: Any) -> tuple[Any, msgspec.Meta]:
+    """The plain type of a field and its bounds, `| None` left out."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        annotation = next(part for part in get_args(annotation) if part is not types.NoneType)
+    if get_origin(annotation) is Annotated:
+        inner, bounds = get_args(annotation)
+        return get_origin(inner) or inner, bounds
+    return annotation, msgspec.Meta()
+
+
+def edges(annotation: Any, bounds: msgspec.Meta, example: Any) -> Iterator[tuple[Any, bool]]:
+    """Values at the edge of the bounds and beyond it."""
+    if annotation is int:
+        assert bounds.le is not None
+        yield from ((bounds.ge, True), (bounds.le, True), (int(bounds.le) + 1, False))
+    elif annotation is list:
+        assert bounds.max_length is not None
+        item = example[0] if example else b""
+        yield [item] * bounds.max_length, True
+        if not isinstance(item, list):  # the oracle does not count arrays in an array
+            yield [item] * (bounds.max_length + 1), False
+    elif annotation in (bytes, str) and bounds.max_length is not None:
+        one: Any = b"x" if annotation is bytes else "x"
+        yield from ((one * bounds.max_length, True), (one * (bounds.max_length + 1), False))
 
 
 def example_fields(kind: type[Any]) -> dict[int, Any]:
