@@ -1,0 +1,88 @@
+"""What the command line prints: data on stdout, messages on stderr, nothing from the network unless made harmless.
+
+`--json` prints one object for each command, with a stable set of keys. Tables follow NO_COLOR and are plain text when
+stdout is no terminal. rich is loaded for a table only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+from reachp2p.errors import ReachError
+from reachp2p.runtime.text import plain
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+OK = 0
+FAILED = 1
+USAGE = 2
+FORCED = 3
+"""A second signal ended the node before it had said goodbye."""
+INTERRUPTED = 130
+"""Ctrl-C in a command that was waiting for an answer (128 + SIGINT, as shells have it)."""
+
+MESSAGE_MAX = 2_000
+PIPE_WIDTH = 160
+"""Columns of a table that is not shown on a terminal."""
+_RISKY = re.compile(
+    "[\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufff9-\ufffb]"
+)
+"""Characters that JSON leaves as they are although a terminal acts on them; they are escaped, which means the same."""
+
+
+def print_json(value: object) -> None:
+    """One JSON document on stdout; text in it is readable, and harmless on a terminal."""
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    print(_RISKY.sub(lambda found: f"\\u{ord(found[0]):04x}", text), flush=True)
+
+
+def print_json_line(value: object) -> None:
+    """One JSON document on one line, for programs that go on (`seed`, `run`)."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
+    print(_RISKY.sub(lambda found: f"\\u{ord(found[0]):04x}", text), flush=True)
+
+
+def print_table(*parts: RenderableType) -> None:
+    """Tables and lines on stdout."""
+    out = console()
+    for part in parts:
+        out.print(part)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that interprets nothing in the text it is given."""
+    from rich.console import Console
+
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
+
+
+def note(text: str) -> None:
+    """A message for the person at the terminal, on stderr."""
+    print(plain(text, MESSAGE_MAX), file=sys.stderr, flush=True)
+
+
+def report(error: ReachError, *, as_json: bool) -> None:
+    """Say what went wrong: a line on stderr, and with `--json` an object with the code on stdout."""
+    note(f"reachp2p: {error}")
+    if as_json:
+        print_json({"error": error_object(error)})
+
+
+def error_object(error: ReachError) -> dict[str, Any]:
+    """An error as `--json` shows it."""
+    return {
+        "code": int(error.code),
+        "name": error.code.name,
+        "message": error.message,
+        "retryable": error.retryable,
+        "detail": getattr(error, "detail", None),
+        "node": getattr(error, "node", None),
+        "attempts": getattr(error, "attempts", None),
+    }
