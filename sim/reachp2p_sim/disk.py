@@ -112,6 +112,10 @@ class Disk:
         """The durable epoch, 0 if there is none."""
         return int.from_bytes(self.rows.get(Table.LIFE, {}).get(b"epoch", b""), "big")
 
+    def write_epoch(self, epoch: int) -> None:
+        """Store an epoch at once, for scripted nodes."""
+        self.rows.setdefault(Table.LIFE, {})[b"epoch"] = epoch.to_bytes(8, "big")
+
     @property
     def in_flight(self) -> int:
         """Operations that have not ended."""

@@ -85,6 +85,10 @@ class Links:
         self.frames_without_link = 0
         network.on_change.append(self._on_reachability_changed)
 
+    def __len__(self) -> int:
+        """Streams with at least one open end."""
+        return len(self._open)
+
     # What an engine wants
 
     def dial(self, host: Host, dial: Dial) -> None:

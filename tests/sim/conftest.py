@@ -1,0 +1,12 @@
+from __future__ import annotations
+
+import pytest
+from reachp2p_sim.network import Conditions
+from reachp2p_sim.scripted import ScriptedEngine, Story
+from reachp2p_sim.world import World
+
+
+@pytest.fixture
+def story() -> Story:
+    """Scripted nodes on a network with a constant delay of 10 ms and no loss."""
+    return Story(World(seed=1, conditions=Conditions(delay=0.01, spread=0.0), engine_factory=ScriptedEngine))
