@@ -123,7 +123,13 @@ class CallFailed(ReachError):
     """
 
     def __init__(
-        self, code: ErrorCode, message: str, *, node: str | None = None, attempts: int = 0, detail: str | None = None
+        self,
+        code: ErrorCode,
+        message: str,
+        *,
+        node: str | None = None,
+        attempts: int = 0,
+        detail: str | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code

@@ -55,6 +55,10 @@ class CallSpec(msgspec.Struct, frozen=True, kw_only=True):
     session_id: bytes | None = None
     idempotency_key: str | None = None
     traceparent: str | None = None
+    path: tuple[str, ...] = ()
+    """Agents on whose behalf this call is made, the first caller first: `Invoke.path` of the call being served."""
+    hops_left: int | None = None
+    """`Invoke.hops_left` of the call being served; None begins a chain."""
 
 
 class InvokeResult(msgspec.Struct, frozen=True, kw_only=True):

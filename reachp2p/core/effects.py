@@ -119,6 +119,10 @@ class Invoke(msgspec.Struct, frozen=True):
     session_id: bytes | None
     idempotency_key: str | None
     traceparent: str | None
+    path: tuple[str, ...] = ()
+    """Agents that this call has come through, this one last; for the calls that the handler makes."""
+    hops_left: int = 0
+    """How many further calls the chain may have."""
 
 
 class CancelInvoke(msgspec.Struct, frozen=True, gc=False):

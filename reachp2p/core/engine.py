@@ -197,7 +197,9 @@ class Engine:
         """Start a call and return its id; it ends with one `CallEnded`. Raises `CallFailed` if nobody can be asked."""
         now = self._enter(now)
         if not self._parts.life.is_running:
-            raise CallFailed(ErrorCode.FENCED, f"this node does not run (it is {self._parts.life.phase.value})")
+            raise CallFailed(
+                ErrorCode.FENCED, f"this node does not run (it is {self._parts.life.phase.value})"
+            )
         call = self._parts.caller.call(spec, now)
         self._settle(now)
         return call
@@ -224,6 +226,7 @@ class Engine:
             if record is not None:
                 self._hearing.own_record(record, now)
         parts.callee.drain(now)
+        parts.caller.drain()
         parts.timers.set(DrainEnds(), now + timeout)
         self._settle(now)
 
@@ -311,7 +314,7 @@ class Engine:
         if self._parts.life.is_running:
             self._upkeep.arm(now)
             if self._parts.life.phase is Phase.LEAVING and not self._parts.own.has_left:
-                if self._parts.callee.unfinished + self._parts.caller.unfinished == 0:
+                if self._parts.callee.unfinished + self._parts.caller.pending == 0:
                     self._say_left(now)
 
     def _take_steps(self, steps: list[Step], now: float) -> None:
@@ -326,7 +329,9 @@ class Engine:
                     self._run(now)
                 case Step.PAUSE:
                     parts.callee.pause(now)
-                    parts.routing.set_node(parts.own.node, *self._questions.own_state(), parts.own.name, parts.own.life)
+                    parts.routing.set_node(
+                        parts.own.node, *self._questions.own_state(), parts.own.name, parts.own.life
+                    )
                 case Step.STOP:
                     self._stop(now)
 
@@ -359,9 +364,9 @@ class Engine:
         parts = self._parts
         self._upkeep.stop()
         parts.callee.stop(now)
-        parts.caller.stop(now)
         code = 0 if parts.own.has_left else int(ErrorCode.FENCED)
         reason = "this node has left" if parts.own.has_left else "this node is over"
+        parts.caller.end_all(ErrorCode(code) if code else ErrorCode.NODE_LOST, reason, now)
         self._inbound.link_outputs(parts.links.close_all(now, reason, code), now)
 
     # Leaving
@@ -383,7 +388,7 @@ class Engine:
 
     def _end_leaving(self, now: float) -> None:
         parts = self._parts
-        unfinished = parts.callee.unfinished + parts.caller.unfinished
+        unfinished = parts.callee.unfinished + parts.caller.pending
         parts.snapshot.flush()
         parts.life.left()
         self._stop(now)

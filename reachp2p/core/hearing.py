@@ -26,7 +26,13 @@ from reachp2p.core.routing.instance import InstanceInfo
 from reachp2p.core.trust.facts import Checked, FactRejected
 from reachp2p.core.wire.codec import encode_message
 from reachp2p.core.wire.facts import Accusation, AgentRecord, Head
-from reachp2p.core.wire.messages import AccusationUpdate, HeadRequest, HeadUpdate, Message, RecordUpdate, SyncDelta
+from reachp2p.core.wire.messages import (
+    HeadRequest,
+    HeadUpdate,
+    Message,
+    RecordUpdate,
+    SyncDelta,
+)
 
 ANSWERS_MAX = 4_096
 """Remembered (sender, subject) pairs that were answered lately; the oldest are forgotten, which costs a repetition."""
@@ -93,8 +99,12 @@ class Hearing:
             self.answer_about(NodeId(fact.node), source, now)
         if change is None:
             return None
-        if not source.is_disk and (self.spreads if by_sync else True) and not (
-            by_sync and seen is Precedence.UPDATES  # a renewal travels by anti-entropy alone
+        if (
+            not source.is_disk
+            and (self.spreads if by_sync else True)
+            and not (
+                by_sync and seen is Precedence.UPDATES  # a renewal travels by anti-entropy alone
+            )
         ):
             parts.queue.put(Kind.HEAD, fact.node, encode_message(HeadUpdate(head=data)))
         self._follow_records(change.member, source)
@@ -206,7 +216,9 @@ class Hearing:
             parts.routing.remove_instance(node, fact.agent)
         else:
             parts.routing.put_instance(node, fact.agent, InstanceInfo.from_record(fact))
-        event = RecordChanged(at=now, node=node, agent=fact.agent, version=fact.version, present=not fact.withdrawn)
+        event = RecordChanged(
+            at=now, node=node, agent=fact.agent, version=fact.version, present=not fact.withdrawn
+        )
         parts.effects.notify(event)
         if node != parts.own.node:
             parts.snapshot.mark(node, now)
@@ -249,7 +261,9 @@ class Hearing:
     def _unroute(self, fact: AgentRecord, now: float) -> None:
         if self._parts.routing.remove_instance(NodeId(fact.node), fact.agent):
             self._parts.effects.notify(
-                RecordChanged(at=now, node=NodeId(fact.node), agent=fact.agent, version=fact.version, present=False)
+                RecordChanged(
+                    at=now, node=NodeId(fact.node), agent=fact.agent, version=fact.version, present=False
+                )
             )
         self._parts.snapshot.mark(NodeId(fact.node), now)
 
@@ -369,7 +383,9 @@ class Hearing:
             return
         twin = self._by_name.get(name)
         twin_member = parts.table.get(twin) if twin is not None else None
-        if twin is None or (twin != parts.own.node and (twin_member is None or twin_member.state not in PRESENT)):
+        if twin is None or (
+            twin != parts.own.node and (twin_member is None or twin_member.state not in PRESENT)
+        ):
             self._by_name[name] = member.node
         elif twin != member.node:
             pair = (min(twin, member.node), max(twin, member.node))

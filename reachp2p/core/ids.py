@@ -117,7 +117,9 @@ def check_capability(text: str) -> str:
 def check_tag_key(text: str) -> str:
     """Return `text` if it is lower snake case of at most 64 characters."""
     if len(text) > 64 or not _TAG_KEY.fullmatch(text):
-        raise InvalidIdentifier(f"tag key {text!r}: write lower snake case of at most 64 characters, as in cost_tier")
+        raise InvalidIdentifier(
+            f"tag key {text!r}: write lower snake case of at most 64 characters, as in cost_tier"
+        )
     return text
 
 

@@ -8,7 +8,7 @@ nothing is learned from a source address.
 from __future__ import annotations
 
 from reachp2p.core.dissemination.anti_entropy import ExchangeOver
-from reachp2p.core.effects import LinkEnd, ToNode
+from reachp2p.core.effects import CloseLink, LinkEnd, ToNode
 from reachp2p.core.events import MemberState
 from reachp2p.core.hearing import Hearing, Source
 from reachp2p.core.ids import Address, Life, LinkId, NodeId
@@ -133,7 +133,9 @@ class Inbound:
                 case Challenge():
                     reply = parts.life.on_challenge(message)
                     if reply is not None:
-                        parts.effects.add(ToNode(parts.own.node, reply, address=source.address, piggyback=False))
+                        parts.effects.add(
+                            ToNode(parts.own.node, reply, address=source.address, piggyback=False)
+                        )
                 case ChallengeAnswer() if message.life == life:
                     self._hearing.steps += parts.life.on_challenge_answer(message, now)
                 case HeadUpdate():
@@ -191,7 +193,9 @@ class Inbound:
         parts = self._parts
         try:
             inner = self._verified(parse_datagram(message.datagram), source.node)
-            messages, _ = decode_messages(inner.body, bytes_max=len(inner.body), messages_max=1, datagram=True)
+            messages, _ = decode_messages(
+                inner.body, bytes_max=len(inner.body), messages_max=1, datagram=True
+            )
         except WireError as error:
             parts.counters.add(f"dropped.relayed_ack.{error.reason}")
             return
@@ -209,7 +213,7 @@ class Inbound:
         """The driver has opened or accepted a link."""
         if self._parts.own.life is None or self._parts.life.is_over:
             self._parts.counters.add("links.refused.not_running")
-            self._parts.effects.add(self._parts.links.refuse(link))
+            self._parts.effects.add(CloseLink(link, abort=True))
             return
         self.link_outputs(self._parts.links.on_opened(link, identity, now), now)
 
@@ -228,7 +232,7 @@ class Inbound:
                 case LinkDown():
                     self._link_down(output, now)
                 case SelfReached():
-                    if self._parts.contacts.on_self(output.link, output.address, now):
+                    if self._parts.contacts.on_self(output.address, now):
                         self._hearing.steps += self._parts.life.on_contact_over(now)
                 case CloneReached():
                     self._clone(output, now)
@@ -259,7 +263,7 @@ class Inbound:
             self._hearing.changes(parts.detector.on_alive_link(up.node, now), now)
         elif parts.life.is_running:
             self._hearing.ask_head(up.node, Source(up.node, link=up.link), now)
-        parts.caller.on_link_up(up.link, up.node, up.life, now)
+        parts.caller.on_link_up(up, now)
 
     def _link_down(self, down: LinkDown, now: float) -> None:
         parts = self._parts
@@ -267,7 +271,7 @@ class Inbound:
             self._hearing.steps += parts.life.on_contact_over(now)
         for over in parts.sync.on_link_down(down.link):
             self._upkeep.on_exchange_over(over, now)
-        parts.callee.on_link_down(down.link, now)
+        parts.callee.on_link_down(down, now)
         if down.node is None:
             return
         if not parts.links.is_dialling(down.node):
@@ -291,11 +295,11 @@ class Inbound:
         message = heard.message
         match message:
             case Request():
-                parts.callee.on_request(heard.link, heard.node, message, now)
+                parts.callee.on_request(heard.link, heard.node, heard.life, message, now)
             case Reply():
-                parts.caller.on_reply(heard.link, heard.node, message, now)
+                parts.caller.on_reply(heard.link, heard.node, heard.life, message, now)
             case Cancel():
-                parts.callee.on_cancel(heard.link, heard.node, message, now)
+                parts.callee.on_cancel(heard.node, heard.life, message, now)
             case SyncOffer() | SyncDigest() | SyncWant() | SyncDelta() | SyncEnd():
                 if not parts.life.is_running:
                     parts.counters.add("dropped.sync.not_running")

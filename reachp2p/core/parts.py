@@ -71,7 +71,9 @@ class Parts:
         self.queue = BroadcastQueue(protocol.broadcast_queue_max, counters)
 
         self.own = OwnNode(node, settings, self.fact_signer, self.checker, self.clock)
-        self.life = LifeCycle(settings, node, effects=effects, timers=timers, entropy=entropy, counters=counters)
+        self.life = LifeCycle(
+            settings, node, effects=effects, timers=timers, entropy=entropy, counters=counters
+        )
         self.table = MemberTable(node, protocol.members_max, counters)
         self.health = LocalHealth(protocol.health_max)
         self.prober = Prober(
@@ -123,6 +125,29 @@ class Parts:
         self.routing = RoutingTable(counters, virtual_nodes=protocol.virtual_nodes)
         self.router = Router(self.routing, rng, counters)
 
+        self.callee = Callee(
+            protocol,
+            own_life=lambda: self.own.life,
+            agents=self.agents.specs,
+            links=self.links,
+            effects=effects,
+            timers=timers,
+            counters=counters,
+        )
+        self.caller = Caller(
+            protocol,
+            own=node,
+            own_life=lambda: self.own.life,
+            router=self.router,
+            links=self.links,
+            callee=self.callee,
+            addresses=self._addresses,
+            entropy=entropy,
+            effects=effects,
+            timers=timers,
+            counters=counters,
+        )
+
         self.transmitter = Transmitter(
             settings, signer, self.own, self.table, self.queue, self.detector, self.links, counters
         )
@@ -130,6 +155,10 @@ class Parts:
     def _own_life(self) -> Life:
         assert self.own.life is not None, "nothing is dialled or accepted before the life is on disk"
         return self.own.life
+
+    def _addresses(self, node: NodeId) -> tuple[Address, ...]:
+        member = self.table.get(node)
+        return member.addresses if member is not None else ()
 
     def _is_busy(self, node: NodeId) -> bool:
         return self.caller.is_busy(node) or self.callee.is_busy(node)

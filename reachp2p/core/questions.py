@@ -81,7 +81,11 @@ class Questions:
         views: list[AgentView] = []
         for member in parts.table:
             name = member.head.fact.name
-            views += [view_of(r.fact, name, member.state) for r in parts.store.records(member.node) if not r.fact.withdrawn]
+            views += [
+                view_of(r.fact, name, member.state)
+                for r in parts.store.records(member.node)
+                if not r.fact.withdrawn
+            ]
         if parts.own.life is not None:
             state = self.own_state()[0]
             own = parts.store.records(parts.own.node)
@@ -90,7 +94,7 @@ class Questions:
 
     def explain(self, query: RouteQuery) -> Explanation:
         """Why a call with this query would go where it would go."""
-        return explain(self._parts.routing, query)
+        return explain(self._parts.router, query)
 
     def routable(self, capability: str) -> list[NodeId]:
         """Nodes whose instances a call of `capability` would be offered, in NodeId order."""
@@ -106,11 +110,10 @@ class Questions:
             "size.suspicions": len(parts.detector),
             "size.exchanges": len(parts.sync),
             "size.timers": len(parts.timers),
-            "size.links": len(parts.links),
             "size.address_book": len(parts.contacts),
-            "size.pending_calls": parts.caller.unfinished,
-            "size.invocations": parts.callee.unfinished,
+            "size.pending_calls": parts.caller.pending,
             "size.facts_cached": len(parts.checker),
             "health": parts.health.value,
         }
-        return {**parts.counters.snapshot(), **sizes}
+        gauges = {**parts.links.gauges(), **parts.callee.gauges()}
+        return {**parts.counters.snapshot(), **{f"size.{name}": n for name, n in gauges.items()}, **sizes}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from reachp2p.core.calls.callee import CalleeTimer
-from reachp2p.core.calls.caller import CallerTimer
+from reachp2p.core.calls.call import CallDue
+from reachp2p.core.calls.invocation import InvocationDue
 from reachp2p.core.dissemination.anti_entropy import ExchangeEnds
 from reachp2p.core.effects import ToNode
 from reachp2p.core.hearing import Hearing
@@ -52,9 +52,9 @@ class Timing:
         match key:
             case LinkDue():
                 self._inbound.link_outputs(parts.links.on_timer(key, now), now)
-            case CallerTimer():
+            case CallDue():
                 parts.caller.on_timer(key, now)
-            case CalleeTimer():
+            case InvocationDue():
                 parts.callee.on_timer(key, now)
             case AskEnds():
                 return parts.life.on_ask_ends(now)

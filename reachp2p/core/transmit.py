@@ -11,7 +11,17 @@ from collections.abc import Iterable
 
 from reachp2p.core.counters import Counters
 from reachp2p.core.dissemination.broadcast_queue import BroadcastQueue
-from reachp2p.core.effects import CloseLink, Delete, Effect, InnerEffect, Persist, SendDatagram, Table, ToLink, ToNode
+from reachp2p.core.effects import (
+    CloseLink,
+    Delete,
+    Effect,
+    InnerEffect,
+    Persist,
+    SendDatagram,
+    Table,
+    ToLink,
+    ToNode,
+)
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Address, Ticket
 from reachp2p.core.links.table import Links
@@ -124,7 +134,9 @@ class Transmitter:
             self._held.append(item)
         return True
 
-    def _pack(self, item: ToNode, parcels: dict[tuple[bytes, Address], _Parcel], out: list[Effect | _Parcel]) -> None:
+    def _pack(
+        self, item: ToNode, parcels: dict[tuple[bytes, Address], _Parcel], out: list[Effect | _Parcel]
+    ) -> None:
         address = item.address
         if address is None:
             member = self._table.get(item.node)
@@ -180,4 +192,3 @@ class Transmitter:
         self._counters.add("datagrams.sent")
         self._counters.add("bytes.datagrams_sent", len(data))
         return SendDatagram(parcel.address, data)
-

@@ -216,7 +216,10 @@ class Upkeep:
             if link is None:
                 for candidate in (teller, node):
                     member = parts.table.get(candidate)
-                    if member is not None and parts.links.ensure(candidate, member.addresses, now) is not None:
+                    if (
+                        member is not None
+                        and parts.links.ensure(candidate, member.addresses, now) is not None
+                    ):
                         break
                 self._hearing.retry_pull(node, teller)
                 continue
@@ -226,7 +229,12 @@ class Upkeep:
             complete = parts.store.complete(node)
             fact = member.head.fact
             entry = msgspec.structs.replace(
-                entry, life=fact.life, left=fact.left, incarnation=fact.incarnation, version=fact.version, complete=complete
+                entry,
+                life=fact.life,
+                left=fact.left,
+                incarnation=fact.incarnation,
+                version=fact.version,
+                complete=complete,
             )
             by_link.setdefault(link, []).append(entry)
         for link, entries in by_link.items():
@@ -263,7 +271,8 @@ class Upkeep:
         over = [
             m.node
             for m in parts.table
-            if m.state in (MemberState.DEAD, MemberState.LEFT) and now - m.since > self._protocol.tombstone_retention
+            if m.state in (MemberState.DEAD, MemberState.LEFT)
+            and now - m.since > self._protocol.tombstone_retention
         ]
         for node in over:
             change = parts.table.forget(node, "its retention is over")

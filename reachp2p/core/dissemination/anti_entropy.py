@@ -25,7 +25,15 @@ import msgspec
 from reachp2p.core.counters import Counters
 from reachp2p.core.ids import LIFE_ID_BYTES, Life, LinkId, NodeId, Rng
 from reachp2p.core.timers import Timers
-from reachp2p.core.wire.messages import DigestEntry, Message, SyncDelta, SyncDigest, SyncEnd, SyncOffer, SyncWant
+from reachp2p.core.wire.messages import (
+    DigestEntry,
+    Message,
+    SyncDelta,
+    SyncDigest,
+    SyncEnd,
+    SyncOffer,
+    SyncWant,
+)
 
 EXCHANGE_TIMEOUT = 10.0
 """Seconds without progress; memberlist gives its TCP push-pull the same."""
@@ -82,7 +90,9 @@ def has_news(ours: DigestEntry, theirs: DigestEntry) -> bool:
         return False
     if ours.complete > theirs.complete:
         return True
-    return ours.dead and not theirs.dead and (ours.left, ours.incarnation) >= (theirs.left, theirs.incarnation)
+    return (
+        ours.dead and not theirs.dead and (ours.left, ours.incarnation) >= (theirs.left, theirs.incarnation)
+    )
 
 
 @dataclass(slots=True)
@@ -134,7 +144,9 @@ class AntiEntropy:
         """Ask for what the other side holds beyond these entries, without an exchange."""
         self._send(link, SyncWant(exchange=PULL, entries=list(entries[:PAGE_ENTRIES])))
 
-    def on_message(self, link: LinkId, node: NodeId, message: Message, now: float) -> list[SyncDelta | ExchangeOver]:
+    def on_message(
+        self, link: LinkId, node: NodeId, message: Message, now: float
+    ) -> list[SyncDelta | ExchangeOver]:
         """One message of an exchange; returns deltas to apply, and the end of an exchange that we began."""
         match message:
             case SyncOffer():

@@ -152,14 +152,16 @@ class Contacts:
         """A link is gone or never came; true if we had dialled it to find somebody."""
         return self._dialled.pop(link, None) is not None
 
-    def on_self(self, link: LinkId, address: Address, now: float) -> bool:
-        """`address` leads back to us: do not dial it again until the seeds change. True if we had dialled it to find somebody."""
+    def on_self(self, address: Address, now: float) -> bool:
+        """`address` leads back to us: do not dial it again until the seeds change. True if we had dialled it to find
+        somebody."""
         if address not in self._own_addresses:
             self._own_addresses[address] = None
             self._effects.notify(SelfContacted(at=now, address=address))
             if len(self._own_addresses) > SEEDS_MAX:
                 del self._own_addresses[next(iter(self._own_addresses))]
-        return self._dialled.pop(link, None) is not None
+        link = next((link for link, dialled in self._dialled.items() if dialled == address), None)
+        return link is not None and self._dialled.pop(link) is not None
 
     def joined(self, via: Address | None, now: float) -> None:
         """Another member has answered."""

@@ -169,7 +169,9 @@ class Detector:
         self._rearm(suspicion, member, now)
         return changes + self._judge(member, now)
 
-    def on_accusation(self, checked: Checked[Accusation], now: float, *, newcomer: bool = False) -> list[Change]:
+    def on_accusation(
+        self, checked: Checked[Accusation], now: float, *, newcomer: bool = False
+    ) -> list[Change]:
         """A verified accusation that quotes exactly the life and incarnation we hold. `newcomer`: the subject's row
         came with it, so a DEAD told about it starts the timer at its minimum."""
         accusation = checked.fact
@@ -202,7 +204,9 @@ class Detector:
 
     # Suspicions
 
-    def _start(self, member: Member, started: float, now: float, reason: str) -> tuple[Suspicion, list[Change]]:
+    def _start(
+        self, member: Member, started: float, now: float, reason: str
+    ) -> tuple[Suspicion, list[Change]]:
         n = self._table.size
         minimum = suspicion_min(self._protocol.suspicion_alpha, n, self._protocol.probe_interval)
         maximum = minimum * self._protocol.suspicion_beta
@@ -244,12 +248,14 @@ class Detector:
         if member is not None and suspicion is not None:
             self._verify(suspicion, member, now)
 
-    def _verify(self, suspicion: Suspicion, member: Member, now: float) -> None:
+    def _verify(self, suspicion: Suspicion, member: Member, now: float) -> bool:
+        """Probe it now; false if nothing could answer, which counts as a failed probe."""
         self._timers.cancel(VerifyDue(member.node))
         if self._prober.is_probing(member.node) or self._prober.probe(member, now):
             suspicion.probe_running = True
-        else:
-            suspicion.probe_failed = True  # it has no address: there is nothing that could answer
+            return True
+        suspicion.probe_failed = True  # it has no address
+        return False
 
     def on_suspicion_ends(self, node: NodeId, now: float) -> list[Change]:
         """The timer is over; bury the member if our own probe has failed, else look first."""
@@ -268,14 +274,14 @@ class Detector:
             self._timers.set(SuspicionEnds(member.node), self._quiet_until)
             return []
         if suspicion.probe_failed:
-            change = self._table.doubt(member.node, MemberState.DEAD, now, "its timer and our own probe have ended")
+            change = self._table.doubt(
+                member.node, MemberState.DEAD, now, "its timer and our own probe have ended"
+            )
             assert change is not None, "only a present member has a suspicion"
             self.end(member.node)
             return [change]
-        if not suspicion.probe_running:
-            self._verify(suspicion, member, now)
-            if suspicion.probe_failed:
-                return self._judge(member, now)
+        if not suspicion.probe_running and not self._verify(suspicion, member, now):
+            return self._judge(member, now)
         return []
 
     def _rearm(self, suspicion: Suspicion, member: Member, now: float) -> None:

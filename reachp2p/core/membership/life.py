@@ -129,7 +129,9 @@ class LifeCycle:
         stored = dict(rows)
         epoch_row, fenced_row = stored.get(EPOCH_KEY, bytes(EPOCH_BYTES)), stored.get(FENCED_KEY)
         if len(epoch_row) != EPOCH_BYTES or (fenced_row and len(fenced_row) != EPOCH_BYTES + LIFE_ID_BYTES):
-            return self._refuse(ErrorCode.STATE_DAMAGED, "the stored epoch is damaged; restore the state folder", now)
+            return self._refuse(
+                ErrorCode.STATE_DAMAGED, "the stored epoch is damaged; restore the state folder", now
+            )
         epoch = int.from_bytes(epoch_row, "big")
         if fenced_row is not None:
             if not self._settings.take_over:
@@ -141,7 +143,9 @@ class LifeCycle:
 
     def _write(self, epoch: int, now: float) -> list[Step]:
         if epoch > EPOCH_MAX:
-            return self._refuse(ErrorCode.STATE_DAMAGED, "the epochs of this key are used up; start with a new key", now)
+            return self._refuse(
+                ErrorCode.STATE_DAMAGED, "the epochs of this key are used up; start with a new key", now
+            )
         self.phase = Phase.WRITING
         self._next = Life(epoch, self._entropy.token(LIFE_ID_BYTES))
         self._epoch_ticket = self._effects.persist(Table.LIFE, EPOCH_KEY, epoch.to_bytes(EPOCH_BYTES, "big"))
@@ -233,7 +237,11 @@ class LifeCycle:
         if self.phase is Phase.ASKING:
             self._note(head.fact)
             return []
-        if self.phase not in (Phase.RUNNING, Phase.PAUSED) or self.life is None or head.fact.life <= self.life:
+        if (
+            self.phase not in (Phase.RUNNING, Phase.PAUSED)
+            or self.life is None
+            or head.fact.life <= self.life
+        ):
             return []
         self._note(head.fact)
         if self.phase is Phase.PAUSED:
@@ -271,7 +279,13 @@ class LifeCycle:
 
     def on_challenge(self, challenge: Challenge) -> ChallengeAnswer | None:
         """Another life of our key asks whether we live; we do, unless we are over."""
-        if self.life is None or self.phase in (Phase.FENCING, Phase.FENCED, Phase.REFUSED, Phase.LEFT, Phase.ASKING):
+        if self.life is None or self.phase in (
+            Phase.FENCING,
+            Phase.FENCED,
+            Phase.REFUSED,
+            Phase.LEFT,
+            Phase.ASKING,
+        ):
             return None
         return ChallengeAnswer(nonce=challenge.nonce, life=self.life)
 
@@ -341,6 +355,11 @@ class LifeCycle:
     def is_serving(self) -> bool:
         """Whether calls may be started and accepted."""
         return self.phase is Phase.RUNNING
+
+    @property
+    def is_running(self) -> bool:
+        """Whether this life takes part: it probes, gossips and refutes, also while it drains."""
+        return self.phase in (Phase.RUNNING, Phase.LEAVING)
 
     @property
     def is_over(self) -> bool:

@@ -108,7 +108,14 @@ class Member:
     def evidence(self) -> tuple[int, bytes, bool, int, int, int]:
         """(epoch, life id, left, incarnation, rank, version): grows and never shrinks while the row exists."""
         fact = self.head.fact
-        return (fact.life.epoch, fact.life.life_id, fact.left, fact.incarnation, RANK[self.state], fact.version)
+        return (
+            fact.life.epoch,
+            fact.life.life_id,
+            fact.left,
+            fact.incarnation,
+            RANK[self.state],
+            fact.version,
+        )
 
     def measured(self, seconds: float) -> None:
         """Fold one direct round trip into `rtt`."""

@@ -204,7 +204,9 @@ class Prober:
         self._counters.add("probe.indirect")
         self._probe_link(round_.node, nonce, now)
 
-    def on_ack(self, nonce: bytes, source: NodeId, life: Life, address: Address | None, now: float) -> ProbeResult | None:
+    def on_ack(
+        self, nonce: bytes, source: NodeId, life: Life, address: Address | None, now: float
+    ) -> ProbeResult | None:
         """An Ack for one of our rounds, signed by `source` in `life`; `address` is None if it was relayed or came over a
         link. Late ones, and answers of another life, are counted and end nothing."""
         round_ = self._rounds.get(nonce)
@@ -212,7 +214,9 @@ class Prober:
             self._counters.add("probe.ack_late")
             return None
         if source != round_.node or life != round_.life:
-            self._counters.add("dropped.ack.other_life" if source == round_.node else "dropped.ack.wrong_source")
+            self._counters.add(
+                "dropped.ack.other_life" if source == round_.node else "dropped.ack.wrong_source"
+            )
             return None
         if round_.nacks:
             self._counters.add("probe.ack_after_nack")
@@ -282,7 +286,9 @@ class Prober:
             del self._relay_tokens[next(iter(self._relay_tokens))]
         return allowed
 
-    def on_relayed(self, nonce: bytes, source: NodeId, datagram: bytes) -> tuple[NodeId, Address, RelayedAck] | None:
+    def on_relayed(
+        self, nonce: bytes, source: NodeId, datagram: bytes
+    ) -> tuple[NodeId, Address, RelayedAck] | None:
         """The target's Ack to a ping for another: hand its whole datagram back to the origin."""
         relay = self._relays.get(nonce)
         if relay is None or relay.target != source:

@@ -33,7 +33,7 @@ class Change(msgspec.Struct, frozen=True):
     @property
     def is_new_life(self) -> bool:
         """A row that began, or began again under a higher life."""
-        return self.old_life is not None and self.old_life != self.member.life or self.old is None
+        return (self.old_life is not None and self.old_life != self.member.life) or self.old is None
 
 
 class MemberTable:

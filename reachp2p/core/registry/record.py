@@ -58,10 +58,14 @@ def check_spec(spec: AgentSpec) -> None:
         if capability.concurrency_max < 1:
             raise InvalidIdentifier(f"{where}: concurrency of {capability.name} must be 1 or more")
         if capability.timeout is not None and not 0.001 <= capability.timeout <= 86_400:
-            raise InvalidIdentifier(f"{where}: timeout of {capability.name} must be from 0.001 to 86400 seconds")
+            raise InvalidIdentifier(
+                f"{where}: timeout of {capability.name} must be from 0.001 to 86400 seconds"
+            )
         for schema in (capability.parameters, capability.result):
             if schema is not None and len(schema) > SCHEMA_BYTES_MAX:
-                raise InvalidIdentifier(f"{where}: a schema of {capability.name} is over {SCHEMA_BYTES_MAX} bytes")
+                raise InvalidIdentifier(
+                    f"{where}: a schema of {capability.name} is over {SCHEMA_BYTES_MAX} bytes"
+                )
 
 
 def _check_text(where: str, what: str, text: str, limit: int) -> None:
@@ -98,7 +102,9 @@ def record_of(spec: AgentSpec, node: NodeId, life: Life, version: int, issued_at
 
 def withdrawal_of(agent: str, node: NodeId, life: Life, version: int, issued_at: int) -> AgentRecord:
     """The tombstone of a record."""
-    return AgentRecord(node=node, life=life, version=version, agent=agent, issued_at=issued_at, withdrawn=True)
+    return AgentRecord(
+        node=node, life=life, version=version, agent=agent, issued_at=issued_at, withdrawn=True
+    )
 
 
 def view_of(record: AgentRecord, node_name: str, state: MemberState) -> AgentView:

@@ -88,7 +88,9 @@ class RecordStore:
             shelf.complete = fact.version
         return Outcome.NEW
 
-    def completed(self, node: NodeId, life: Life, through: int, listed: dict[str, None]) -> list[Checked[AgentRecord]]:
+    def completed(
+        self, node: NodeId, life: Life, through: int, listed: dict[str, None]
+    ) -> list[Checked[AgentRecord]]:
         """A delta has brought everything of this life up to version `through`.
 
         If we were not complete up to the floor before, what is at or below the floor and not `listed` in the delta has
@@ -99,7 +101,11 @@ class RecordStore:
             return []
         gone: list[Checked[AgentRecord]] = []
         if shelf.complete < shelf.floor <= through:
-            gone = [r for agent, r in shelf.records.items() if r.fact.version <= shelf.floor and agent not in listed]
+            gone = [
+                r
+                for agent, r in shelf.records.items()
+                if r.fact.version <= shelf.floor and agent not in listed
+            ]
             for record in gone:
                 del shelf.records[record.fact.agent]
         shelf.complete = through

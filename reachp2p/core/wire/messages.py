@@ -264,7 +264,14 @@ class SyncDelta(Message, frozen=True, kw_only=True):
     """
 
     NUMBER = 43
-    KEYS: ClassVar[dict[str, int]] = {"exchange": 1, "heads": 2, "records": 3, "through": 4, "doubts": 5, "last": 6}
+    KEYS: ClassVar[dict[str, int]] = {
+        "exchange": 1,
+        "heads": 2,
+        "records": 3,
+        "through": 4,
+        "doubts": 5,
+        "last": 6,
+    }
     exchange: Counter
     heads: Annotated[list[SmallSigned], Meta(max_length=64)] = []
     records: Annotated[list[Signed], Meta(max_length=320)] = []
