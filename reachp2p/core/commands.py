@@ -17,7 +17,7 @@ class CapabilitySpec(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     """Seconds; the default deadline of a call that names none."""
     concurrency_max: int = 64
-    """Handlers of this capability at once on this node; a further call waits in a queue of the same length, then 1406."""
+    """Handlers of this capability at once on this node; further ones wait in a queue of that length, then 1406."""
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,7 +34,7 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RouteQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom a call is for: an agent id, a capability, or both (then that agent's capability); neither is refused (1302)."""
+    """Whom a call is for: an agent id, a capability, or both (that agent's capability); neither is refused (1302)."""
 
     agent: str | None = None
     capability: str | None = None

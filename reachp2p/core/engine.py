@@ -74,7 +74,7 @@ class Engine:
         self._settle(now)
 
     def handle_link_opened(self, link: LinkId, identity: NodeId | None, now: float) -> None:
-        """A dialled link is open, or (negative id) one was accepted. `identity`: what the transport has proven, if it does."""
+        """A dialled link is open, or (negative id) one was accepted. `identity`: what the transport has proven, if any."""
         now = self._enter(now)
         self._inbound.link_opened(link, identity, now)
         self._settle(now)
@@ -282,7 +282,7 @@ class Engine:
         return self._parts.replica.digest_hash(self._now)
 
     def diagnostics(self) -> dict[str, int]:
-        """Counters by name (`dropped.<what>.<reason>`, `datagrams.sent`, …) and gauges (`size.<what>`) of every table."""
+        """Counters by name (`dropped.<what>.<reason>`, `datagrams.sent`, …) and sizes (`size.<what>`) of every table."""
         return self._questions.diagnostics()
 
     # The frame around every input
@@ -313,9 +313,9 @@ class Engine:
             self._take_steps(steps, now)
         if self._parts.life.is_running:
             self._upkeep.arm(now)
-            if self._parts.life.phase is Phase.LEAVING and not self._parts.own.has_left:
-                if self._parts.callee.unfinished + self._parts.caller.pending == 0:
-                    self._say_left(now)
+            is_draining = self._parts.life.phase is Phase.LEAVING and not self._parts.own.has_left
+            if is_draining and self._parts.callee.unfinished + self._parts.caller.pending == 0:
+                self._say_left(now)
 
     def _take_steps(self, steps: list[Step], now: float) -> None:
         parts = self._parts

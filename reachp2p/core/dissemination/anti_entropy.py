@@ -9,8 +9,8 @@
       SyncEnd              ->
 
 An exchange is a round object that ends in a named way: equal, done, lost with its link, or timed out. What is compared
-and applied is behind `Replica`; this module knows only the conversation and its bounds. A `SyncWant` outside an exchange
-(number 0) is a pull.
+and applied is behind `Replica`; this module knows only the conversation and its bounds. A `SyncWant` outside
+an exchange (number 0) is a pull.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class LifeCycle:
         epoch = int.from_bytes(epoch_row, "big")
         if fenced_row is not None:
             if not self._settings.take_over:
-                reason = "this state folder is fenced: another node runs under its key; start with --take-over to replace it"
+                reason = "this state folder is fenced: another node runs under its key; replace that with --take-over"
                 return self._refuse(ErrorCode.FENCED, reason, now)
             epoch = max(epoch, int.from_bytes(fenced_row[:EPOCH_BYTES], "big"))
             self._effects.delete(Table.LIFE, FENCED_KEY)

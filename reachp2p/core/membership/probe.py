@@ -207,8 +207,8 @@ class Prober:
     def on_ack(
         self, nonce: bytes, source: NodeId, life: Life, address: Address | None, now: float
     ) -> ProbeResult | None:
-        """An Ack for one of our rounds, signed by `source` in `life`; `address` is None if it was relayed or came over a
-        link. Late ones, and answers of another life, are counted and end nothing."""
+        """An Ack for one of our rounds, signed by `source` in `life`; `address` is None if it was relayed or came
+        over a link. Late ones, and answers of another life, are counted and end nothing."""
         round_ = self._rounds.get(nonce)
         if round_ is None:
             self._counters.add("probe.ack_late")

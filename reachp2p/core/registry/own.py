@@ -69,7 +69,8 @@ class OwnAgents:
         }
         if sizes[spec.agent] > RECORD_BYTES_MAX:
             raise InvalidIdentifier(
-                f"agent {spec.agent}: its record has {sizes[spec.agent]} bytes, at most {RECORD_BYTES_MAX}; shorten descriptions"
+                f"agent {spec.agent}: its record has {sizes[spec.agent]} bytes, at most {RECORD_BYTES_MAX}; "
+                "shorten its descriptions"
             )
         if sum(sizes.values()) > RECORDS_BYTES_MAX:
             raise InvalidIdentifier(

@@ -1,7 +1,8 @@
 """What anti-entropy keeps equal: heads, records and verdicts, as digests and deltas (DESIGN §5, §6).
 
 A digest has one entry for each node whose head is still valid, this node included. Rows with an expired head are left
-out on both sides, so that two nodes which forget a dead member at different moments do not teach it to each other again.
+out on both sides, so that two nodes which forget a dead member at different moments do not teach it to each other
+again.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Head(Fact, frozen=True, kw_only=True):
 
 
 class Accusation(Fact, frozen=True, kw_only=True):
-    """`accuser` doubts `subject` in this life and incarnation. Signed by `accuser`; it can only start or shorten a timer."""
+    """`accuser` doubts `subject` in this life and incarnation. Signed by `accuser`; only starts or shortens a timer."""
 
     PURPOSE = "accusation"
     KEYS: ClassVar[dict[str, int]] = {

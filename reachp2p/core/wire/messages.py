@@ -66,7 +66,7 @@ class Ack(Message, frozen=True, kw_only=True):
 
 
 class PingReq(Message, frozen=True, kw_only=True):
-    """Please ping `target` for me (SWIM §3.1); the helper answers with `RelayedAck` or, at 80 % of `timeout_ms`, `Nack`."""
+    """Please ping `target` for me (SWIM §3.1); answered by `RelayedAck` or, at 80 % of `timeout_ms`, by `Nack`."""
 
     NUMBER = 3
     KEYS: ClassVar[dict[str, int]] = {"nonce": 1, "target": 2, "timeout_ms": 3}
@@ -153,7 +153,8 @@ class Hello(Message, frozen=True, kw_only=True):
 
     NUMBER = 32
     KEYS: ClassVar[dict[str, int]] = {
-        "wire_version": 1, "cluster_id": 2, "node": 3, "life": 4, "nonce": 5, "wire_min": 6, "wire_max": 7, "features": 8,
+        "wire_version": 1, "cluster_id": 2, "node": 3, "life": 4, "nonce": 5, "wire_min": 6, "wire_max": 7,
+        "features": 8,
     }  # fmt: skip
     wire_version: Annotated[int, Meta(ge=0, le=255)]
     cluster_id: Text
@@ -191,7 +192,7 @@ class ContactRequest(Message, frozen=True, kw_only=True):
 
 
 class ContactAnswer(Message, frozen=True, kw_only=True):
-    """`held` is the head held for the asker or None; `heads` are the answerer's own head and up to 16 random members'."""
+    """`held` is the head held for the asker or None; `heads` the answerer's own and those of up to 16 random members."""
 
     NUMBER = 36
     KEYS: ClassVar[dict[str, int]] = {"held": 1, "heads": 2}
@@ -247,7 +248,7 @@ class SyncDigest(Message, frozen=True, kw_only=True):
 
 
 class SyncWant(Message, frozen=True, kw_only=True):
-    """Asks for what the receiver holds about these nodes beyond the given numbers (also outside an exchange: a pull)."""
+    """Asks for what the receiver holds about these nodes beyond the given numbers (outside an exchange: a pull)."""
 
     NUMBER = 42
     KEYS: ClassVar[dict[str, int]] = {"exchange": 1, "entries": 2}
@@ -259,8 +260,9 @@ class SyncDelta(Message, frozen=True, kw_only=True):
     """Heads and records the receiver lacks; the records of one node in version order and never split over two deltas.
 
     `through` says for each node up to which version its records are now complete; the delta then has every record of
-    that node which the receiver lacks (Scuttlebutt, LADIS 2008 §3). `doubts` are nodes that the sender believes DEAD or SUSPECT: the
-    receiver doubts them too and looks for itself. `last` ends the sender's part of the exchange.
+    that node which the receiver lacks (Scuttlebutt, LADIS 2008 §3). `doubts` are accusations of
+    nodes that the sender believes DEAD or SUSPECT: the receiver doubts them too and looks for itself. `last` ends the
+    sender's part of the exchange.
     """
 
     NUMBER = 43
@@ -293,7 +295,7 @@ class SyncEnd(Message, frozen=True, kw_only=True):
 
 
 class Request(Message, frozen=True, kw_only=True):
-    """Execute a capability of an agent of the receiving life. `remaining_ms` is what is left of the caller's deadline."""
+    """Execute a capability of an agent of the receiving life. `remaining_ms`: what is left of the caller's deadline."""
 
     NUMBER = 50
     KEYS: ClassVar[dict[str, int]] = {
