@@ -74,7 +74,7 @@ class Engine:
         self._settle(now)
 
     def handle_link_opened(self, link: LinkId, identity: NodeId | None, now: float) -> None:
-        """A dialled link is open, or (negative id) one was accepted. `identity`: what the transport has proven, if any."""
+        """A dialled link is open, or (negative id) one was accepted. `identity`: what the transport has proven."""
         now = self._enter(now)
         self._inbound.link_opened(link, identity, now)
         self._settle(now)
@@ -282,7 +282,7 @@ class Engine:
         return self._parts.replica.digest_hash(self._now)
 
     def diagnostics(self) -> dict[str, int]:
-        """Counters by name (`dropped.<what>.<reason>`, `datagrams.sent`, …) and sizes (`size.<what>`) of every table."""
+        """Counters by name (`dropped.<what>.<reason>`, `datagrams.sent`, …) and sizes (`size.<what>`) of all tables."""
         return self._questions.diagnostics()
 
     # The frame around every input

@@ -36,6 +36,8 @@ from reachp2p.core.wire.messages import (
 
 ANSWERS_MAX = 4_096
 """Remembered (sender, subject) pairs that were answered lately; the oldest are forgotten, which costs a repetition."""
+PULL_TRIES = 5
+"""After so many pulls in vain the periodic anti-entropy has to find somebody who has the records."""
 RECORD_UPDATE_MAX = 1_100
 """Bytes of a record that still travels by datagram; larger ones are pulled over a link."""
 PRESENT = (MemberState.ALIVE, MemberState.SUSPECT)
@@ -56,13 +58,21 @@ class Source(msgspec.Struct, frozen=True):
         return self.address is None and self.link is None
 
 
+class Pull(msgspec.Struct, frozen=True):
+    """Records of `node` are missing; `teller` has told us of a newer version of it."""
+
+    node: NodeId
+    teller: NodeId
+    tries: int = 0
+
+
 class Hearing:
     """Merges facts and draws the consequences."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._answered: dict[tuple[NodeId, NodeId], float] = {}
-        self._pulls: dict[NodeId, NodeId] = {}
+        self._pulls: dict[NodeId, Pull] = {}
         self._names: dict[tuple[NodeId, NodeId], None] = {}
         self._by_name: dict[str, NodeId] = {parts.own.name: parts.own.node}
         self.alive_changed = False
@@ -398,24 +408,30 @@ class Hearing:
 
     def _follow_records(self, member: Member, source: Source) -> None:
         behind = member.head.fact.version > self._parts.store.complete(member.node)
-        new_life = member.head.fact.version > 0
-        if behind and new_life and not source.is_disk and len(self._pulls) < ANSWERS_MAX:
-            self._pulls[member.node] = source.node
+        if behind and not source.is_disk and (member.node in self._pulls or len(self._pulls) < ANSWERS_MAX):
+            self._pulls[member.node] = Pull(member.node, source.node)
 
-    def take_pulls(self) -> list[tuple[NodeId, NodeId]]:
-        """Nodes whose records are incomplete, each with who told us of a newer version; still incomplete ones only."""
-        pulls, self._pulls = self._pulls, {}
-        return [
-            (node, teller)
-            for node, teller in pulls.items()
-            if (member := self._parts.table.get(node)) is not None
-            and member.state in PRESENT
-            and member.head.fact.version > self._parts.store.complete(node)
-        ]
+    def take_pulls(self, most: int) -> list[Pull]:
+        """Pulls that are still needed, at most `most`; the others stay due."""
+        due: list[Pull] = []
+        for node, pull in list(self._pulls.items()):
+            member = self._parts.table.get(node)
+            is_needed = (
+                member is not None
+                and member.state in PRESENT
+                and member.head.fact.version > self._parts.store.complete(node)
+                and pull.tries < PULL_TRIES
+            )
+            if not is_needed or len(due) < most:
+                del self._pulls[node]
+            if is_needed and len(due) < most:
+                due.append(pull)
+        return due
 
-    def retry_pull(self, node: NodeId, teller: NodeId) -> None:
-        """A pull could not be sent; it stays due."""
-        self._pulls.setdefault(node, teller)
+    def retry_pull(self, pull: Pull) -> None:
+        """Look again in a while whether `pull` has brought what it was for."""
+        if pull.node not in self._pulls:
+            self._pulls[pull.node] = Pull(pull.node, pull.teller, pull.tries + 1)
 
     @property
     def has_pulls(self) -> bool:

@@ -10,10 +10,10 @@ from math import ceil, log2
 
 import msgspec
 
-from reachp2p.core.dissemination.anti_entropy import ExchangeOver, absent
+from reachp2p.core.dissemination.anti_entropy import ExchangeOver
 from reachp2p.core.effects import ToNode
 from reachp2p.core.events import MemberState
-from reachp2p.core.hearing import Hearing
+from reachp2p.core.hearing import Hearing, Pull
 from reachp2p.core.ids import LinkId, NodeId
 from reachp2p.core.membership.member import Member
 from reachp2p.core.parts import Parts
@@ -205,43 +205,44 @@ class Upkeep:
     # Records that gossip did not bring
 
     def on_pull_due(self, now: float) -> None:
-        """Ask whoever told us of a newer version, or the node itself, for what is missing."""
+        """Ask whoever told us of a newer version, the node itself, or anybody we are linked with, for what is missing.
+
+        Only if that has not helped is a link dialled for it: usually the record is on its way by gossip.
+        """
         parts = self._parts
         by_link: dict[LinkId, list[DigestEntry]] = {}
-        pulls = self._hearing.take_pulls()
-        for node, teller in pulls[PULLS_AT_ONCE:]:
-            self._hearing.retry_pull(node, teller)
-        for node, teller in pulls[:PULLS_AT_ONCE]:
-            link = parts.links.link_to(teller) or parts.links.link_to(node)
-            if link is None:
-                for candidate in (teller, node):
-                    member = parts.table.get(candidate)
-                    if (
-                        member is not None
-                        and parts.links.ensure(candidate, member.addresses, now) is not None
-                    ):
-                        break
-                self._hearing.retry_pull(node, teller)
-                continue
-            member = parts.table.get(node)
-            assert member is not None, "take_pulls names members"
-            entry = absent(node)
-            complete = parts.store.complete(node)
-            fact = member.head.fact
-            entry = msgspec.structs.replace(
-                entry,
-                life=fact.life,
-                left=fact.left,
-                incarnation=fact.incarnation,
-                version=fact.version,
-                complete=complete,
-            )
-            by_link.setdefault(link, []).append(entry)
+        for pull in self._hearing.take_pulls(PULLS_AT_ONCE):
+            link = self._link_for(pull, now)
+            if link is not None:
+                by_link.setdefault(link, []).append(self._held(pull.node))
+            self._hearing.retry_pull(pull)
         for link, entries in by_link.items():
             parts.counters.add("sync.pulls", len(entries))
             parts.sync.pull(link, entries)
         if self._hearing.has_pulls:
             parts.timers.set(PullDue(), now + self._protocol.probe_interval)
+
+    def _link_for(self, pull: Pull, now: float) -> LinkId | None:
+        parts = self._parts
+        for node in (pull.teller, pull.node):
+            link = parts.links.link_to(node)
+            if link is not None:
+                return link
+        if pull.tries > 0:
+            for node in (pull.teller, pull.node):
+                member = parts.table.get(node)
+                if member is not None and parts.links.ensure(node, member.addresses, now) is not None:
+                    return None
+        linked = [n for n in parts.table.successors(self._protocol.successor_links) if parts.links.link_to(n)]
+        return parts.links.link_to(linked[0]) if linked else None
+
+    def _held(self, node: NodeId) -> DigestEntry:
+        """What we hold about a member, as an entry that asks for its records only."""
+        member = self._parts.table.get(node)
+        assert member is not None, "pulls are for members"
+        fact = member.head.fact
+        complete = self._parts.store.complete(node)
+        return DigestEntry(node, fact.life, fact.left, fact.incarnation, fact.version, complete)
 
     # Links that must exist
 

@@ -192,7 +192,7 @@ class ContactRequest(Message, frozen=True, kw_only=True):
 
 
 class ContactAnswer(Message, frozen=True, kw_only=True):
-    """`held` is the head held for the asker or None; `heads` the answerer's own and those of up to 16 random members."""
+    """`held` is the head held for the asker or None; `heads` its own and those of up to 16 random members."""
 
     NUMBER = 36
     KEYS: ClassVar[dict[str, int]] = {"held": 1, "heads": 2}
