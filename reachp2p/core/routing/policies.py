@@ -123,9 +123,14 @@ class ConsistentHash(Policy):
         return None if query.key is not None else "a routing key (key=…)"
 
     def choose(self, choice: Choice) -> Instance:
-        """Walks the ring from the key until it meets a candidate: usually one step."""
-        get = choice.candidates.get
-        for key in choice.pool.ring().successors(_key(choice)):
+        """Walks the ring from the key until it meets a candidate; usually the owner is one."""
+        ring, get = choice.pool.ring(), choice.candidates.get
+        routing_key = _key(choice)
+        owner = ring.owner(routing_key)
+        instance = get(owner) if owner is not None else None
+        if instance is not None:
+            return instance
+        for key in ring.successors(routing_key):
             instance = get(key)
             if instance is not None:
                 return instance
