@@ -64,6 +64,8 @@ class Inbound:
         self._upkeep = upkeep
         self._tag = cluster_tag(parts.settings.cluster_id)
         self._answers: list[tuple[NodeId, list[NodeId]]] = []
+        self._askers: dict[LinkId, None] = {}
+        """Links on which we were asked before our life ran, when we had no head to answer with."""
 
     # Datagrams
 
@@ -278,7 +280,10 @@ class Inbound:
             self._upkeep.on_link_down(down.node)
         parts.caller.on_link_down(down, now)
         if not parts.life.is_running:
+            self._askers.pop(down.link, None)
             return
+        if parts.table.size == 1:
+            parts.contacts.alone(now)  # whoever answered has gone before we knew anybody
         linked = parts.links.link_to(down.node) is not None
         if down.end is LinkEnd.REFUSED and down.address is not None and not linked:
             self._hearing.changes(parts.detector.on_refused(down.node, down.address, now), now)
@@ -333,11 +338,13 @@ class Inbound:
         alive = [m for m in parts.table if m.state is MemberState.ALIVE and m.node != source.node]
         sample = parts.rng.sample(alive, min(SAMPLE, len(alive)))
         heads = [m.head.data for m in sample]
+        assert source.link is not None, "contacts are links"
         if parts.life.is_running:
             heads.insert(0, parts.own.head(now).data)
+        elif len(self._askers) < CONTACTS_MAX:
+            self._askers[source.link] = None
         held = parts.table.get(source.node)
         answer_ = ContactAnswer(held=held.head.data if held is not None else None, heads=heads)
-        assert source.link is not None, "contacts are links"
         parts.links.send(source.link, answer_)
 
     def _contact_answer(self, message: ContactAnswer, source: Source, now: float) -> None:
@@ -363,7 +370,10 @@ class Inbound:
             self._answers.append((source.node, named))
 
     def after_start(self, now: float) -> None:
-        """Our life runs: go on with the contacts that had answered before."""
+        """Our life runs: tell those who asked us too early, and go on with the contacts that had answered before."""
+        askers, self._askers = self._askers, {}
+        for link in askers:
+            self._parts.links.send(link, HeadUpdate(head=self._parts.own.head(now).data))
         answers, self._answers = self._answers, []
         for node, named in answers:
             self._parts.contacts.joined(None, now)
