@@ -28,6 +28,9 @@ SYN_RETRANSMIT_FIRST = 1.0
 QUEUE_BYTES = 8 * 1024 * 1024
 """What the driver holds for one link: sent by the engine and not yet at the other end."""
 
+REPORT_AFTER = 256 * 1024
+"""Bytes that have gone before the driver says again how much room there is, as the runtime's does."""
+
 Item = bytes | LinkEnd
 """What travels on a stream: a frame, or the news of its end."""
 
@@ -44,6 +47,8 @@ class End:
     """The engine was told that the link is open, and neither side has ended it."""
     unacknowledged: int = 0
     """Bytes sent and not yet at the other end."""
+    unreported: int = 0
+    """Bytes at the other end since the engine was last told of its room."""
     last_arrival: float = 0.0
     """Nothing sent from here may arrive before this: the stream keeps its order."""
     waiting: list[Item] = field(default_factory=list)
@@ -250,7 +255,9 @@ class Links:
             return
         self.frames_delivered += 1
         peer.host.receive_frame(peer, item)
-        if end.is_open:
+        end.unreported += len(item)
+        if end.unreported >= REPORT_AFTER and end.is_open:
+            end.unreported = 0
             end.host.link_writable(end, QUEUE_BYTES - end.unacknowledged)
 
     def _close_here(self, end: End, how: LinkEnd) -> None:

@@ -117,7 +117,9 @@ class World:
         while not condition(self):
             if self.timeline.now - began_at >= limit:
                 name = getattr(condition, "__name__", str(condition))
-                raise Violation("liveness", f"not {name} after {limit:g} s", self.timeline.now)
+                explain: Callable[[World], str] = getattr(condition, "explain", lambda _: "")
+                message = f"not {name} after {limit:.1f} s; {explain(self)}".rstrip("; ")
+                raise Violation("liveness", message, self.timeline.now)
             self.timeline.run(min(self.timeline.now + every, began_at + limit))
         return self.timeline.now - began_at
 

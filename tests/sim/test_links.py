@@ -51,9 +51,12 @@ def test_frames_arrive_in_order_in_any_weather(story: Story) -> None:
 def test_the_sender_is_told_how_much_room_there_is(story: Story) -> None:
     a, b = story.world.add_nodes(2)
     connect(story, a, b)
-    story.want(a, SendFrame(UP, bytes(1_000)), SendFrame(UP, bytes(2_000)))
+    story.want(a, SendFrame(UP, bytes(1_000)))
     story.world.run(1)
-    assert [what for what in story.heard(a) if what[0] == "writable"][-1] == ("writable", UP, QUEUE_BYTES)
+    assert story.heard(a) == []
+    story.want(a, *[SendFrame(UP, bytes(100_000)) for _ in range(3)])
+    story.world.run(1)
+    assert story.heard(a) == [("writable", UP, QUEUE_BYTES)]
 
 
 def test_a_link_that_is_overfilled_breaks(story: Story) -> None:

@@ -6,6 +6,8 @@ Once equal, views stay so until the next disturbance.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from reachp2p.core.events import Event, RecordChanged
 from reachp2p_sim.budgets import healing
 from reachp2p_sim.checkers.base import Checker
@@ -17,8 +19,7 @@ LOOK_INTERVAL = 1.0
 """Seconds between two looks."""
 
 
-def agreed(world: World) -> bool:
-    """Every running node sees exactly the running lives as ALIVE."""
+def _alive_sets_agree(world: World) -> bool:
     truth = world.alive_fingerprint()
     if truth is None:
         return False
@@ -29,9 +30,29 @@ def agreed(world: World) -> bool:
     return True
 
 
-def converged(world: World) -> bool:
-    """Every running node sees exactly the running lives as ALIVE, and all hold the same signed facts."""
-    return agreed(world) and len({host.engine.view_hash() for host in world.running}) <= 1
+def _views_agree(world: World) -> bool:
+    return _alive_sets_agree(world) and len({host.engine.view_hash() for host in world.running}) <= 1
+
+
+class Condition:
+    """A condition for `world.run_until` that can say what is missing."""
+
+    def __init__(self, name: str, holds: Callable[[World], bool]) -> None:
+        self.__name__ = name
+        self._holds = holds
+
+    def __call__(self, world: World) -> bool:
+        return self._holds(world)
+
+    def explain(self, world: World) -> str:
+        """Who sees what wrongly."""
+        return differences(world)
+
+
+agreed = Condition("agreed", _alive_sets_agree)
+"""Every running node sees exactly the running lives as ALIVE."""
+converged = Condition("converged", _views_agree)
+"""And all hold the same signed facts and verdicts."""
 
 
 class Convergence(Checker):
