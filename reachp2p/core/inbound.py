@@ -251,8 +251,9 @@ class Inbound:
         parts = self._parts
         member = parts.table.get(up.node)
         if member is not None and up.life < member.life:
-            self._hearing.answer_about(up.node, Source(up.node, link=up.link), now)
-            self.link_outputs(parts.links.supersede(up.node, member.life, now), now)
+            # It is told which life we hold before the link ends: it may be asking (lost or copied disk), and asks once.
+            parts.links.send(up.link, HeadUpdate(head=member.head.data))
+            self.link_outputs(parts.links.close(up.link, now, "a newer life of your node is known here"), now)
             return
         if parts.contacts.on_link_up(up.link, up.node):
             parts.links.send(up.link, ContactRequest(node=parts.own.node))
@@ -283,7 +284,7 @@ class Inbound:
             self._askers.pop(down.link, None)
             return
         if parts.table.size == 1:
-            parts.contacts.alone(now)  # whoever answered has gone before we knew anybody
+            parts.contacts.alone(now, begin_anew=False)  # whoever answered has gone before we knew anybody
         linked = parts.links.link_to(down.node) is not None
         if down.end is LinkEnd.REFUSED and down.address is not None and not linked:
             self._hearing.changes(parts.detector.on_refused(down.node, down.address, now), now)

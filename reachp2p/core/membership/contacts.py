@@ -172,11 +172,12 @@ class Contacts:
                 delay = self._protocol.recontact_interval * (0.5 + 0.5 * self._rng.random())
                 self._timers.set(ContactDue(), now + delay)
 
-    def alone(self, now: float) -> None:
-        """Nobody is left: dial everybody again, as at the start."""
+    def alone(self, now: float, *, begin_anew: bool = True) -> None:
+        """Nobody is left: dial everybody again, as at the start, or at the pace of the last attempts."""
         if self.has_joined:
             self.has_joined = False
-            self._retry = RETRY_FIRST
+            if begin_anew:
+                self._retry = RETRY_FIRST
             if self._timers.due_at(ContactDue()) is not None:
                 self._timers.set(ContactDue(), now + self._retry * self._rng.random())
 
