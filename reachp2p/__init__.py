@@ -20,7 +20,8 @@ if TYPE_CHECKING:
         NodeError,
         ReachError,
     )
-    from reachp2p.runtime.node import Node, run
+    from reachp2p.runtime.node import Node
+    from reachp2p.runtime.run import run
 
 __version__ = "0.1.0"
 
@@ -34,7 +35,7 @@ _HOME = {
     "Node": "reachp2p.runtime.node",
     "NodeError": "reachp2p.errors",
     "ReachError": "reachp2p.errors",
-    "run": "reachp2p.runtime.node",
+    "run": "reachp2p.runtime.run",
 }
 
 __all__ = [

@@ -71,7 +71,7 @@ class Links:
         self._openings: OrderedDict[int, trio.CancelScope] = OrderedDict()
         self._accepted = 0
         self._read_buffer = bytearray(READ_BYTES)
-        self._unheard_accept_errors = 0
+        self._emptied = trio.Event()
 
     def __len__(self) -> int:
         return len(self._links)
@@ -123,6 +123,12 @@ class Links:
         self._dials.clear()
         for link in list(self._links.values()):
             link.close()
+
+    async def wait_closed(self) -> None:
+        """Wait until no link is left, after `close_all`."""
+        while self._links:
+            self._emptied = trio.Event()
+            await self._emptied.wait()
 
     # Accepting
 
@@ -273,6 +279,8 @@ class Links:
         finally:
             del self._links[number]
             connected.close()
+            if not self._links:
+                self._emptied.set()
 
 
 class _DialFailed(Exception):

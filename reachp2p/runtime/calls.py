@@ -1,0 +1,105 @@
+"""Calls that wait for their one end: from a value to a value, with errors as exceptions (DESIGN §8).
+
+The engine starts, retries and ends calls; here a task waits for the `CallEnded` of its own. Bound: the engine's
+`pending_calls_max`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import outcome
+import trio
+
+from reachp2p._payload import NotJson, decode, encode
+from reachp2p.core.commands import CallSpec, RouteQuery
+from reachp2p.core.events import CallEnded
+from reachp2p.core.ids import short
+from reachp2p.errors import CallFailed, ErrorCode
+from reachp2p.runtime.driver import Driver
+from reachp2p.runtime.text import plain
+
+DETAIL_MAX = 2_000
+"""Characters of another node's explanation that we hand on."""
+
+
+class Calls:
+    """The tasks that wait for calls of one node."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[bytes, trio.lowlevel.Task] = {}
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    async def call(
+        self, driver: Driver, query: RouteQuery, params: Any, **options: Any
+    ) -> tuple[str, bytes, CallEnded]:
+        """Make one call; returns content type and payload of the result, and how it ended. Raises `CallFailed`."""
+        try:
+            content_type, payload = encode({} if params is None else params)
+        except NotJson as error:
+            raise CallFailed(ErrorCode.SCHEMA_MISMATCH, f"the parameters cannot be sent: {error}") from None
+        spec = CallSpec(query=query, payload=payload, content_type=content_type, **options)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        call = driver.engine.call(spec, trio.current_time())
+        driver.wake()
+        try:
+            ended = await self._wait(call)
+        except BaseException:
+            driver.engine.cancel_call(call, trio.current_time())
+            driver.wake()
+            raise
+        if ended.code:
+            raise _failed(query, ended)
+        return ended.content_type, ended.payload, ended
+
+    def on_ended(self, event: CallEnded) -> None:
+        """The engine ends a call; one that nobody waits for was cancelled here."""
+        task = self._waiting.pop(event.call, None)
+        if task is not None:
+            trio.lowlevel.reschedule(task, outcome.Value(event))
+
+    def close(self) -> None:
+        """The node has ended: nothing will be heard of the calls that still wait."""
+        waiting, self._waiting = self._waiting, {}
+        for task in waiting.values():
+            error = CallFailed(ErrorCode.CANCELLED, "this node has closed before the call ended")
+            trio.lowlevel.reschedule(task, outcome.Error(error))
+
+    async def _wait(self, call: bytes) -> CallEnded:
+        self._waiting[call] = trio.lowlevel.current_task()
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            self._waiting.pop(call, None)
+            return trio.lowlevel.Abort.SUCCEEDED
+
+        ended: CallEnded = await trio.lowlevel.wait_task_rescheduled(abort)
+        return ended
+
+
+def result_of(content_type: str, payload: bytes) -> Any:
+    """The value of a result. Raises `CallFailed` (1403) if the other side sent what cannot be read."""
+    try:
+        return decode(payload, content_type)
+    except NotJson as error:
+        raise CallFailed(ErrorCode.HANDLER_FAILED, f"the result cannot be read: {plain(error)}") from None
+
+
+def _failed(query: RouteQuery, ended: CallEnded) -> CallFailed:
+    try:
+        code = ErrorCode(ended.code)
+    except ValueError:  # of a newer version
+        code = ErrorCode.HANDLER_FAILED
+    detail = plain(ended.detail, DETAIL_MAX)
+    target = query.capability or query.agent or "a call"
+    where = f" on node {short(ended.node)}" if ended.node is not None else ""
+    what = code.name.lower().replace("_", " ")
+    return CallFailed(
+        code,
+        f"{target}{where}: {detail or what}",
+        node=None if ended.node is None else short(ended.node),
+        attempts=ended.attempts,
+        detail=detail or None,
+    )

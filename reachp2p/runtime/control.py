@@ -1,0 +1,266 @@
+"""A running node answers its own command line (LESSONS 20: what happens inside can be seen).
+
+The socket lies in the state folder, which only its user can enter (0700), and is itself closed to others (0600).
+Bounds: CLIENTS_MAX connections, lines of `LINE_MAX` bytes, deadlines on sending and on silence.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import trio
+
+from reachp2p import __version__
+from reachp2p.core.counters import Counters
+from reachp2p.errors import ConfigurationInvalid, LocalProtocolError, ReachError
+from reachp2p.runtime.calls import result_of
+from reachp2p.runtime.control_wire import (
+    Lines,
+    LineTooLong,
+    agent_object,
+    error_object,
+    event_object,
+    explanation_object,
+    member_object,
+)
+from reachp2p.runtime.routable import RoutableLog
+from reachp2p.runtime.state_folder import StateFolder
+
+if TYPE_CHECKING:
+    from reachp2p.runtime.node import Node
+
+logger = logging.getLogger("reachp2p.control")
+
+CLIENTS_MAX = 16
+"""Connections at once; a further one is told so and closed."""
+SEND_TIMEOUT = 10.0
+SILENCE_MAX = 300.0
+"""Seconds without a request after which a connection is closed."""
+
+Args = Mapping[str, Any]
+
+
+async def serve_control(node: Node, routable: RoutableLog, folder: StateFolder, counters: Counters) -> None:
+    """Answer on the folder's socket until cancelled."""
+    path = folder.place_socket()
+    listener = _listen(path)
+    server = _Server(node, routable, counters)
+    try:
+        async with trio.open_nursery() as nursery:
+            while True:
+                await trio.lowlevel.wait_readable(listener)
+                try:
+                    accepted, _ = listener.accept()
+                except (BlockingIOError, ConnectionError):
+                    continue
+                except OSError as error:
+                    counters.add("control.accept_failed")
+                    logger.error("the control socket cannot accept: %s", error.strerror)
+                    await trio.sleep(0.1)
+                    continue
+                accepted.setblocking(False)
+                nursery.start_soon(server.serve, accepted)
+    finally:
+        listener.close()
+
+
+def _listen(path: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        listener.setblocking(False)
+        listener.bind(os.fspath(path))
+        path.chmod(0o600)
+        listener.listen(CLIENTS_MAX)
+    except OSError as error:
+        listener.close()
+        raise ConfigurationInvalid(
+            f"control socket {path} cannot be opened: {error.strerror or error}"
+        ) from error
+    return listener
+
+
+class _Server:
+    """The operations, and the connections that ask for them."""
+
+    def __init__(self, node: Node, routable: RoutableLog, counters: Counters) -> None:
+        self._node = node
+        self._routable = routable
+        self._counters = counters
+        self._clients = 0
+        self._operations: dict[str, Callable[[Args], Awaitable[Any]]] = {
+            "info": self._info,
+            "members": self._members,
+            "agents": self._agents,
+            "call": self._call,
+            "explain": self._explain,
+            "leave": self._leave,
+            "diagnostics": self._diagnostics,
+            "routable": self._routable_nodes,
+        }
+
+    async def serve(self, accepted: socket.socket) -> None:
+        """One connection: requests one after the other."""
+        lines = Lines(accepted)
+        self._clients += 1
+        try:
+            if self._clients > CLIENTS_MAX:
+                self._counters.add("control.refused.too_many")
+                error = LocalProtocolError(f"{CLIENTS_MAX} command lines are connected already")
+                await self._write(lines, {"id": None, "ok": False, "error": error_object(error)})
+                return
+            while True:
+                with trio.move_on_after(SILENCE_MAX) as scope:
+                    request = await lines.read()
+                if scope.cancelled_caught or request is None:
+                    return
+                await self._answer(lines, request)
+        except (LineTooLong, msgspec.DecodeError) as error:
+            self._counters.add("control.refused.bad_line")
+            refusal = LocalProtocolError(f"not a line of JSON: {error}")
+            await self._write(lines, {"id": None, "ok": False, "error": error_object(refusal)})
+        except (OSError, trio.BrokenResourceError):
+            self._counters.add("control.lost")
+        finally:
+            self._clients -= 1
+            with trio.CancelScope(shield=True):
+                await lines.aclose()
+
+    async def _answer(self, lines: Lines, request: Any) -> None:
+        number = request.get("id") if isinstance(request, dict) else None
+        try:
+            operation, args = _request(request)
+            if operation == "events":
+                await self._stream_events(lines, number, args)
+                return
+            perform = self._operations.get(operation)
+            if perform is None:
+                known = ", ".join([*self._operations, "events"])
+                raise LocalProtocolError(f"unknown operation {operation!r}; known are {known}")
+            answer = {"id": number, "ok": True, "result": await perform(args)}
+        except ReachError as error:
+            answer = {"id": number, "ok": False, "error": error_object(error)}
+        await self._write(lines, answer)
+
+    async def _write(self, lines: Lines, item: object) -> None:
+        with trio.move_on_after(SEND_TIMEOUT) as scope:
+            await lines.write(item)
+        if scope.cancelled_caught:
+            raise trio.BrokenResourceError("the command line does not read")
+
+    # Operations
+
+    async def _info(self, args: Args) -> Any:
+        node, life = self._node, self._node.life
+        return {
+            "node": node.id.hex(),
+            "name": node.name,
+            "cluster": node.cluster,
+            "epoch": None if life is None else life.epoch,
+            "life": None if life is None else life.life_id.hex(),
+            "addresses": [str(address) for address in node.addresses],
+            "state": os.fspath(node.state_folder),
+            "pid": os.getpid(),
+            "version": __version__,
+            "agents": node.offered,
+            "running": node.is_running,
+            "started_at": node.started_at,
+            "view": node.view_hash().hex(),
+        }
+
+    async def _members(self, args: Args) -> Any:
+        now = trio.current_time()
+        return {
+            "members": [member_object(view, now) for view in self._node.members()],
+            "diagnostics": self._node.diagnostics(),
+            "view": self._node.view_hash().hex(),
+        }
+
+    async def _agents(self, args: Args) -> Any:
+        return {"agents": [agent_object(view) for view in self._node.agents()]}
+
+    async def _call(self, args: Args) -> Any:
+        begun = trio.current_time()
+        content_type, payload, ended = await self._node.call_detailed(
+            args.get("capability"),
+            args.get("params"),
+            timeout=args.get("timeout"),
+            idempotency_key=args.get("idempotency_key"),
+            **_route(args),
+        )
+        value = result_of(content_type, payload)
+        return {
+            "value": value.hex() if isinstance(value, bytes) else value,
+            "content_type": content_type,
+            "node": None if ended.node is None else ended.node.hex(),
+            "agent": ended.agent,
+            "attempts": ended.attempts,
+            "seconds": round(trio.current_time() - begun, 6),
+        }
+
+    async def _explain(self, args: Args) -> Any:
+        return explanation_object(self._node.explain(args.get("capability"), **_route(args)))
+
+    async def _leave(self, args: Args) -> Any:
+        timeout = args.get("timeout", 10.0)
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout <= 3_600:
+            raise ConfigurationInvalid("timeout: write seconds from 0 to 3600")
+        self._node.stop(float(timeout))
+        return {"leaving": True, "pid": os.getpid()}
+
+    async def _diagnostics(self, args: Args) -> Any:
+        return self._node.diagnostics()
+
+    async def _routable_nodes(self, args: Args) -> Any:
+        capability = args.get("capability")
+        if not isinstance(capability, str):
+            raise ConfigurationInvalid("routable: name a capability")
+        watch = self._routable.look(self._node.engine, capability)
+        return {
+            "capability": capability,
+            "at": time.time(),
+            "routable": [{"node": node.hex(), "since": since} for node, since in watch.since.items()],
+            "lost": [{"node": node.hex(), "at": at} for node, at in watch.lost.items()],
+        }
+
+    async def _stream_events(self, lines: Lines, number: Any, args: Args) -> None:
+        """Lines until the node or the command line ends."""
+        stream = self._node.events(with_calls=bool(args.get("calls")))
+        offset = time.time() - trio.current_time()
+        try:
+            async for event in stream:
+                await self._write(lines, {"id": number, "event": event_object(event, event.at + offset)})
+        finally:
+            stream.close()
+        await self._write(lines, {"id": number, "ok": True, "result": {"dropped": stream.dropped}})
+
+
+def _request(request: Any) -> tuple[str, Args]:
+    if not isinstance(request, dict) or not isinstance(request.get("op"), str):
+        raise LocalProtocolError('a request is an object such as {"id": 1, "op": "members", "args": {}}')
+    args = request.get("args", {})
+    if not isinstance(args, dict):
+        raise LocalProtocolError("args must be an object")
+    return request["op"], args
+
+
+def _route(args: Args) -> dict[str, Any]:
+    """The arguments that choose an instance, checked for their types."""
+    route: dict[str, Any] = {}
+    for name in ("agent", "policy", "key"):
+        value = args.get(name)
+        if value is None:
+            continue
+        if not isinstance(value, str):
+            raise ConfigurationInvalid(f"{name} must be text")
+        route[name] = value
+    tags = args.get("tags") or {}
+    if not isinstance(tags, dict) or not all(isinstance(one, str) for one in [*tags, *tags.values()]):
+        raise ConfigurationInvalid("tags must be an object of texts")
+    return {**route, "tags": tags}

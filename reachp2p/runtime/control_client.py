@@ -1,0 +1,110 @@
+"""The command line's side of the control socket: one request, one answer, within a deadline."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import trio
+
+from reachp2p.errors import CallFailed, ErrorCode, NodeError, ReachError
+from reachp2p.runtime.control_wire import Lines, LineTooLong
+from reachp2p.runtime.state_folder import control_socket
+
+REQUEST_TIMEOUT = 10.0
+
+
+async def request(
+    folder: Path,
+    op: str,
+    args: Mapping[str, Any] | None = None,
+    timeout: float = REQUEST_TIMEOUT,  # noqa: ASYNC109 (it raises an error of its own)
+) -> Any:
+    """Ask the node with this state folder. Raises what it answers (`CallFailed` with its code), or `NodeError` if no
+    node answers in time."""
+    with trio.move_on_after(timeout):
+        async with _connect(folder) as lines:
+            await lines.write({"id": 1, "op": op, "args": dict(args or {})})
+            return _result(await lines.read())
+    raise NodeError(ErrorCode.NODE_LOST, f"the node in {folder} did not answer within {timeout:g} s")
+
+
+async def stream(folder: Path, op: str, args: Mapping[str, Any] | None = None) -> AsyncIterator[Any]:
+    """The lines of a streaming operation (`events`), until the node ends. Close it with `aclose`, or end its task."""
+    async with _connect(folder) as lines:
+        await lines.write({"id": 1, "op": op, "args": dict(args or {})})
+        while isinstance(answer := await lines.read(), dict) and "event" in answer:
+            yield answer["event"]
+        if answer is not None:
+            _result(answer)
+
+
+def request_sync(
+    folder: Path, op: str, args: Mapping[str, Any] | None = None, timeout: float = REQUEST_TIMEOUT
+) -> Any:
+    """`request` for a program without an event loop."""
+    return trio.run(partial(request, folder, op, args, timeout))
+
+
+@asynccontextmanager
+async def _connect(folder: Path) -> AsyncIterator[Lines]:
+    path = control_socket(folder)
+    connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connected.setblocking(False)
+        code = errno.EAGAIN
+        while (
+            code == errno.EAGAIN
+        ):  # its queue of connections is full, and nothing tells us when it no longer is
+            code = connected.connect_ex(os.fspath(path))
+            await trio.sleep(0.05 if code == errno.EAGAIN else 0)
+        if code:
+            raise OSError(code, os.strerror(code))
+        lines = Lines(connected)
+    except OSError as error:
+        connected.close()
+        raise NodeError(
+            ErrorCode.CONFIGURATION_INVALID,
+            f"no node runs in {folder} ({error.strerror or error}): start it, or name another",
+        ) from error
+    except BaseException:
+        connected.close()
+        raise
+    try:
+        yield lines
+    except (OSError, trio.BrokenResourceError, LineTooLong, msgspec.DecodeError) as error:
+        raise NodeError(
+            ErrorCode.NODE_LOST, f"the node in {folder} has gone while it answered: {error}"
+        ) from error
+    finally:
+        await lines.aclose()
+
+
+def _result(answer: Any) -> Any:
+    if not isinstance(answer, dict):
+        raise NodeError(ErrorCode.NODE_LOST, "the node has ended before it answered")
+    if answer.get("ok"):
+        return answer.get("result")
+    raise _error(answer.get("error"))
+
+
+def _error(told: Any) -> ReachError:
+    told = told if isinstance(told, dict) else {}
+    try:
+        code = ErrorCode(told.get("code"))
+    except ValueError:
+        code = ErrorCode.CONFIGURATION_INVALID
+    return CallFailed(
+        code,
+        str(told.get("message", "the node answered with an error that cannot be read")),
+        node=told.get("node"),
+        attempts=told.get("attempts", 0),
+        detail=told.get("detail"),
+    )

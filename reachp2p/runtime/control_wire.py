@@ -1,0 +1,170 @@
+"""How a node and its command line talk: one JSON object a line over a private Unix socket.
+
+    {"id": 1, "op": "members", "args": {}}
+    {"id": 1, "ok": true, "result": ...}
+    {"id": 1, "ok": false, "error": {"code": 1303, "message": "..."}}
+    {"id": 1, "event": {...}}                                       a stream's lines, before its answer
+
+The views of the core are told in words and hex digits; times become seconds ago or Unix seconds.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import msgspec
+import trio
+
+from reachp2p.core.events import Event
+from reachp2p.core.views import AgentView, Explanation, MemberView
+from reachp2p.errors import ReachError, RemoteProtocolError
+
+LINE_MAX = 2_097_152
+"""Bytes of one line: a payload of 1 MiB and what JSON makes of it."""
+READ_BYTES = 65_536
+
+
+class LineTooLong(RemoteProtocolError):
+    """A line of more than `LINE_MAX` bytes. Fault: the other side; the connection is of no more use."""
+
+
+class Lines:
+    """One connection as lines of JSON. Not to be read by two tasks, nor written by two."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        self._socket = trio.socket.from_stdlib_socket(connected)
+        self._stream = trio.SocketStream(self._socket)
+        self._data = bytearray()
+
+    async def read(self) -> Any:
+        """The next object, or None at the end of the stream. Raises `LineTooLong`, `msgspec.DecodeError`, `OSError`."""
+        searched = 0
+        while (end := self._data.find(b"\n", searched)) < 0:
+            searched = len(self._data)
+            if searched > LINE_MAX:
+                raise LineTooLong(f"a line of more than {LINE_MAX:,} bytes")
+            data = await self._stream.receive_some(READ_BYTES)
+            if not data:
+                return None
+            self._data += data
+        line = bytes(self._data[:end])
+        del self._data[: end + 1]
+        return msgspec.json.decode(line)
+
+    async def write(self, item: object) -> None:
+        """Send one object. Raises `OSError` or `trio.BrokenResourceError` if the other side is gone."""
+        await self._stream.send_all(msgspec.json.encode(item) + b"\n")
+
+    async def aclose(self) -> None:
+        """Close the connection."""
+        await self._stream.aclose()
+
+
+def error_object(error: ReachError) -> dict[str, Any]:
+    """An error as it is told to the command line."""
+    told: dict[str, Any] = {"code": int(error.code), "message": error.message}
+    for field in ("node", "attempts", "detail"):
+        if (value := getattr(error, field, None)) is not None:
+            told[field] = value
+    return told
+
+
+def member_object(view: MemberView, now: float) -> dict[str, Any]:
+    """One member; `since` is seconds ago."""
+    return {
+        "node": view.node.hex(),
+        "name": view.name,
+        "self": view.is_self,
+        "state": view.state.value,
+        "epoch": view.life.epoch,
+        "life": view.life.life_id.hex(),
+        "incarnation": view.incarnation,
+        "version": view.version,
+        "complete": view.complete,
+        "addresses": [str(address) for address in view.addresses],
+        "zone": view.zone,
+        "since": round(max(0.0, now - view.state_since), 3),
+        "rtt_ms": None if view.rtt is None else round(view.rtt * 1_000, 3),
+        "linked": view.linked,
+        "refused": view.refused,
+    }
+
+
+def agent_object(view: AgentView) -> dict[str, Any]:
+    """One instance of an agent."""
+    return {
+        "agent": view.agent,
+        "node": view.node.hex(),
+        "node_name": view.node_name,
+        "state": view.state.value,
+        "version": view.version,
+        "registry_version": view.registry_version,
+        "description": view.description,
+        "owner": view.owner,
+        "tags": view.tags,
+        "weight": view.weight,
+        "capabilities": [
+            {
+                "name": one.name,
+                "description": one.description,
+                "repeatable": one.repeatable,
+                "timeout": one.timeout,
+                "parameters": None if one.parameters is None else one.parameters.hex(),
+            }
+            for one in view.capabilities
+        ],
+    }
+
+
+def explanation_object(view: Explanation) -> dict[str, Any]:
+    """Why a call goes where it goes."""
+    return {
+        "capability": view.capability,
+        "agent": view.agent,
+        "policy": view.policy,
+        "key": view.key,
+        "picked": None if view.picked is None else view.picked.hex(),
+        "picked_agent": view.picked_agent,
+        "code": view.code,
+        "reason": view.reason,
+        "table_version": view.table_version,
+        "ring_fingerprint": view.ring_fingerprint,
+        "candidates": [
+            {
+                "agent": one.agent,
+                "node": one.node.hex(),
+                "node_name": one.node_name,
+                "state": one.state.value,
+                "version": one.version,
+                "weight": one.weight,
+                "removed_by": one.removed_by,
+                "why": one.why,
+                "position": one.position,
+                "share": one.share,
+            }
+            for one in view.candidates
+        ],
+    }
+
+
+def event_object(event: Event, wall: float) -> dict[str, Any]:
+    """One event: its kind, when (Unix seconds), and its fields."""
+    fields = msgspec.structs.asdict(event)
+    del fields["at"]
+    return {
+        "event": type(event).__name__,
+        "at": wall,
+        **{name: _plain(value) for name, value in fields.items()},
+    }
+
+
+def _plain(value: object) -> Any:
+    """A field of an event in JSON's terms: bytes in hex digits, addresses and lives as text."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return str(getattr(value, "value", value))

@@ -1,0 +1,63 @@
+"""What an operator should find in the log of a node: its events in words, foreign text made harmless."""
+
+from __future__ import annotations
+
+import logging
+
+from reachp2p.core.events import (
+    CloneSeen,
+    Event,
+    Fenced,
+    Joined,
+    Lagged,
+    MemberChanged,
+    NameShared,
+    Paused,
+    Resumed,
+    SelfContacted,
+    Started,
+    StorageFailed,
+)
+from reachp2p.runtime.text import plain
+
+logger = logging.getLogger("reachp2p.node")
+
+
+def log_event(event: Event) -> None:
+    """What an operator should find in a log."""
+    match event:
+        case Started():
+            logger.info("started with life %s", event.life)
+        case Joined():
+            logger.info("joined, by way of %s", event.via)
+        case SelfContacted():
+            logger.info("the seed %s is this node itself, which is not joining", event.address)
+        case MemberChanged():
+            old, new = (state.value if state else "unknown" for state in (event.old, event.new))
+            level = logging.DEBUG if event.old is None or event.new is None else logging.INFO
+            who = f"{plain(event.name, 64)} ({event.node[:4].hex()})"
+            logger.log(level, "member %s: %s -> %s, %s", who, old, new, plain(event.reason))
+        case CloneSeen():
+            logger.warning(
+                "a clone of this node (life %s at %s) is told to stop",
+                event.other,
+                event.address,
+            )
+        case Paused():
+            logger.warning(
+                "serving nothing until life %s of this node's key has answered or not",
+                event.other,
+            )
+        case Resumed():
+            logger.warning("nobody answered for the higher life: going on as life %s", event.life)
+        case Fenced():
+            logger.error("fenced by life %s of this node's key", event.other)
+        case StorageFailed():
+            logger.error("a write to %s has failed: %s", event.table, plain(event.reason))
+        case NameShared():
+            nodes = " and ".join(node[:4].hex() for node in event.nodes)
+            logger.warning("two nodes call themselves %s: %s", plain(event.name, 64), nodes)
+        case Lagged():
+            logger.warning("this process got no time for %.1f s: doubting itself first", event.seconds)
+        case _:
+            logger.debug("%s", plain(event))

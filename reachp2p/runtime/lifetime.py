@@ -1,0 +1,280 @@
+"""One task owns a node from open to close (LESSONS 19; cases B65, B67).
+
+Opening and closing are requests to that task, from any task and in any order. However a node ends - closed, left,
+cancelled, by an exception, fenced - the same clean-up runs, once, in the reverse order of opening. It is shielded from
+cancellation because it says goodbye to others, and every wait in it has a deadline.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TypeAlias
+
+import trio
+
+from reachp2p.core.commands import AgentSpec
+from reachp2p.core.counters import Counters
+from reachp2p.core.engine import Engine
+from reachp2p.core.events import DrainFinished, Event, Fenced, Started, StartRefused
+from reachp2p.core.ids import Address
+from reachp2p.core.settings import Settings
+from reachp2p.core.trust.ed25519 import Ed25519Signer, Ed25519Verifier
+from reachp2p.errors import ErrorCode, LocalProtocolError, NodeError
+from reachp2p.runtime.addresses import advertised
+from reachp2p.runtime.chance import SystemEntropy, new_rng
+from reachp2p.runtime.driver import Driver, Outlets
+from reachp2p.runtime.handlers import Handler, Handlers
+from reachp2p.runtime.options import NodeOptions
+from reachp2p.runtime.seeds import Seeds
+from reachp2p.runtime.sockets import BoundPair, bind_pair
+from reachp2p.runtime.state_folder import StateFolder, open_folder
+from reachp2p.runtime.storage import FILE_NAME, Storage
+from reachp2p.runtime.udp import UdpSocket
+from reachp2p.runtime.websocket import Links
+
+logger = logging.getLogger("reachp2p.node")
+
+RESOLVE_PATIENCE = 2.0
+"""Seconds that a start waits for the names of seeds; after that it starts without, and joins when they resolve."""
+CANCELLED_TIMEOUT = 0.5
+"""Seconds for goodbyes when the node ends by cancellation or an exception."""
+GOODBYE_TIMEOUT = 1.0
+"""Seconds for the closing handshakes of links, after everything is said."""
+HANDLER_PATIENCE = 5.0
+"""After this many seconds, handlers that resist their cancellation are reported in the log."""
+
+EngineFactory: TypeAlias = Callable[..., Engine]
+Offer: TypeAlias = tuple[AgentSpec, Mapping[str, Handler]]
+Service: TypeAlias = Callable[[], Awaitable[None]]
+
+
+class Lifetime:
+    """The life of one node. `run` is the one task that owns it; everything else may be called from any task."""
+
+    def __init__(
+        self,
+        options: NodeOptions,
+        *,
+        offers: Callable[[], Sequence[Offer]],
+        services: Sequence[Service],
+        on_event: Callable[[Event], None],
+        engine_factory: EngineFactory = Engine,
+    ) -> None:
+        """`offers`: the agents to start with. `services` run while the node does. `on_event` must not raise."""
+        self._options = options
+        self._offers = offers
+        self._services = services
+        self._on_event = on_event
+        self._engine_factory = engine_factory
+        self.counters = Counters()
+        self.closed = trio.Event()
+        self.unfinished: int | None = None
+        """Calls and handlers that the goodbye has cut off; None before it is finished, or if it was not."""
+        self.advertised: tuple[Address, ...] = ()
+        self.folder: StateFolder | None = None
+        self.outlets: Outlets | None = None
+        self._driver: Driver | None = None
+        self._pair: BoundPair | None = None
+        self._storage: Storage | None = None
+        self._is_started = False
+        self._decided = trio.Event()
+        self._stop_asked = trio.Event()
+        self._drained = trio.Event()
+        self._opening = trio.CancelScope()
+        self._draining: trio.CancelScope | None = None
+        self._deadline = float("inf")
+        self._failure: BaseException | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the node has started and has not been asked to end."""
+        return self._is_started and not self._stop_asked.is_set()
+
+    @property
+    def driver(self) -> Driver:
+        """The driver. Raises `LocalProtocolError` before there is one."""
+        if self._driver is None:
+            raise LocalProtocolError(
+                "this node has not started: use it inside `async with Node(...) as node`"
+            )
+        return self._driver
+
+    def stop(self, timeout: float) -> None:
+        """Ask for the end: drain and say goodbye within `timeout` seconds. A further request can only shorten it."""
+        self._deadline = min(self._deadline, trio.current_time() + timeout)
+        if self._draining is not None:
+            self._draining.deadline = self._deadline
+        if not self._is_started:
+            self._opening.cancel(reason="the node was closed while it started")
+        self._stop_asked.set()
+
+    async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Open, serve, close. Raises what has ended the node, if it was not asked to end."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._carry, task_status)
+                try:
+                    await self._stop_asked.wait()
+                finally:
+                    if not self._stop_asked.is_set():
+                        self.stop(CANCELLED_TIMEOUT)
+        finally:
+            self.closed.set()
+        if self._failure is not None:
+            raise self._failure
+        if not self._is_started:
+            raise LocalProtocolError("this node was closed before it had started")
+
+    async def _carry(self, task_status: trio.TaskStatus[None]) -> None:
+        """The whole life, shielded: what is cancelled from outside is `run`, which then asks for the end."""
+        with trio.CancelScope(shield=True):
+            try:
+                async with AsyncExitStack() as stack:
+                    with self._opening:
+                        seeds = await self._open(stack)
+                        await self._live(seeds, task_status)
+            except BaseException as error:  # noqa: BLE001 (whatever it is, `run` raises it)
+                self._fail(sole(error))
+            finally:
+                self._stop_asked.set()
+
+    # Opening
+
+    async def _open(self, stack: AsyncExitStack) -> Seeds:
+        """Everything that can fail before others notice us."""
+        options, entropy, rng = self._options, SystemEntropy(), new_rng()
+        self.folder, key = folder, _ = await trio.to_thread.run_sync(_open_state, options.state, entropy)
+        stack.callback(folder.close)
+        self._pair = pair = bind_pair(options.host, options.port)
+        stack.callback(pair.close)
+        seeds = Seeds(options.seeds, self._on_seeds, rng)
+        await seeds.resolve_once(RESOLVE_PATIENCE)
+        self.advertised = advertised(pair.host, pair.port, options.advertise, seeds.addresses)
+        settings = Settings(
+            cluster_id=options.cluster,
+            name=options.name,
+            addresses=self.advertised,
+            zone=options.zone,
+            take_over=options.take_over,
+            protocol=options.protocol,
+        )
+        engine = self._engine_factory(
+            settings, signer=Ed25519Signer(key), verifier=Ed25519Verifier(), rng=rng, entropy=entropy
+        )
+        self._driver = Driver(engine, self._take_event)
+        self._storage = Storage(folder.path / FILE_NAME, self._driver.wake, self.counters)
+        stack.push_async_callback(self._storage.aclose)
+        await self._storage.open()
+        return seeds
+
+    def _on_seeds(self, addresses: tuple[Address, ...]) -> None:
+        self.driver.engine.set_seeds(addresses, trio.current_time())
+        self.driver.wake()
+
+    # Living
+
+    async def _live(self, seeds: Seeds, task_status: trio.TaskStatus[None]) -> None:
+        driver, pair, storage, protocol = self.driver, self._pair, self._storage, self._options.protocol
+        assert pair is not None, "opened before"
+        assert storage is not None, "opened before"
+        async with trio.open_nursery() as watch:
+            async with trio.open_nursery() as nursery:
+                handlers = Handlers(nursery, driver, self.counters)
+                udp = UdpSocket(pair.udp, driver, self.counters, protocol.datagram_max)
+                links = Links(pair.tcp, nursery, driver, self.counters, protocol)
+                self.outlets = Outlets(udp, links, storage, handlers)
+                driver.connect(self.outlets)
+                now = trio.current_time()
+                for spec, served in self._offers():
+                    driver.engine.register(spec, now)
+                    handlers.add(spec.agent, served)
+                driver.engine.set_seeds(seeds.addresses, now)
+                driver.start()
+                for part in (driver.run, udp.receive, links.listen, seeds.run):
+                    nursery.start_soon(part)
+                await self._decided.wait()
+                if self._failure is None:
+                    for service in self._services:
+                        nursery.start_soon(service)
+                    task_status.started()
+                    await self._stop_asked.wait()
+                    await self._say_goodbye(links)
+                watch.start_soon(_report_late_handlers, handlers)
+                nursery.cancel_scope.cancel(reason="the node closes")
+            watch.cancel_scope.cancel(reason="the node has closed")
+
+    async def _say_goodbye(self, links: Links) -> None:
+        """Drain and leave within the deadline, then end all links with their handshake."""
+        driver = self.driver
+        with trio.CancelScope(deadline=self._deadline) as self._draining:
+            now = trio.current_time()
+            driver.engine.leave(now, timeout=max(0.0, (self._deadline - now) * 0.75))
+            driver.wake()
+            await self._drained.wait()
+        links.close_all()
+        with trio.move_on_at(max(self._deadline, trio.current_time() + GOODBYE_TIMEOUT)):
+            await links.wait_closed()
+
+    def _take_event(self, event: Event) -> None:
+        """The engine's news, before anybody else hears them."""
+        match event:
+            case Started():
+                self._is_started = True
+                self._decided.set()
+            case StartRefused():
+                self._fail(NodeError(ErrorCode(event.code), event.reason))
+                self._decided.set()
+            case Fenced():
+                folder = self.folder.path if self.folder is not None else "?"
+                self._fail(
+                    NodeError(
+                        ErrorCode.FENCED,
+                        f"another node runs under this node's key (life {event.other}), so that this one has stopped "
+                        f"for good. Its state folder {folder} is marked; to replace the other node, start this one "
+                        "with take_over=True (--take-over)",
+                    )
+                )
+                self.stop(CANCELLED_TIMEOUT)
+            case DrainFinished():
+                self.unfinished = event.unfinished
+                self._drained.set()
+        self._on_event(event)
+
+    def _fail(self, error: BaseException) -> None:
+        """Remember the first failure, for `run` to raise; later ones are consequences or accidents of the clean-up."""
+        if self._failure is None:
+            self._failure = error
+        else:
+            logger.error("while the node closed after %r:", self._failure, exc_info=error)
+
+
+def _open_state(path: Path | None, entropy: SystemEntropy) -> tuple[StateFolder, bytes]:
+    """The locked folder and the key in it (in a worker thread: locks and disks take their time)."""
+    folder = open_folder(path)
+    try:
+        return folder, folder.load_key(entropy)
+    except BaseException:
+        folder.close()
+        raise
+
+
+async def _report_late_handlers(handlers: Handlers) -> None:
+    while True:
+        await trio.sleep(HANDLER_PATIENCE)
+        logger.warning(
+            "the node cannot close: %d handlers go on although they are cancelled", handlers.running
+        )
+
+
+def sole(error: BaseException) -> BaseException:
+    """The one exception that a nursery's group is about, or the group without its cancellations."""
+    while isinstance(error, BaseExceptionGroup):
+        _, rest = error.split(trio.Cancelled)
+        error = rest or error
+        if len(error.exceptions) != 1 and rest is not None:
+            return error
+        error = error.exceptions[0]
+    return error

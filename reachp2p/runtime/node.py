@@ -1,0 +1,434 @@
+"""A node: what a program embeds to offer agents and to call those of others.
+
+async with Node(agent, seeds=["127.0.0.1:7946"]) as node:
+    await node.call("text.summarize", {"text": ...})
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import trio
+
+from reachp2p.agent import Agent
+from reachp2p.core.commands import RouteQuery
+from reachp2p.core.engine import Engine
+from reachp2p.core.events import CallEnded, Event, MemberChanged, RecordChanged, Resumed, Started
+from reachp2p.core.ids import Address, Life, NodeId, check_agent_id, check_capability
+from reachp2p.core.settings import Protocol
+from reachp2p.core.views import AgentView, Explanation, MemberView
+from reachp2p.errors import CallFailed, ErrorCode, LocalProtocolError
+from reachp2p.runtime.calls import Calls, result_of
+from reachp2p.runtime.driver import Driver
+from reachp2p.runtime.event_log import log_event
+from reachp2p.runtime.event_streams import EventStream, EventStreams
+from reachp2p.runtime.lifetime import CANCELLED_TIMEOUT, EngineFactory, Lifetime, Offer, Service, sole
+from reachp2p.runtime.options import check_options
+from reachp2p.runtime.routable import RoutableLog
+
+CLOSE_TIMEOUT = 3.0
+"""Seconds that leaving the `async with` block gives to what still runs."""
+LEAVE_TIMEOUT = 10.0
+THREADS_MAX = 20
+"""Worker threads of handlers that are plain functions."""
+ROUTABLE_RECHECK = 0.25
+"""Seconds between looks of `wait_for` when no event says that something changed."""
+
+
+class Node:
+    """One node of the network. Use it as `async with Node(...)`, or start it in a nursery of yours with `start_in`.
+
+    A node is used once. Its methods may be called from any task of the trio run it lives in, also the ones that end
+    it. What ends it from outside (1601: fenced) is raised out of the `async with` block, or into the nursery.
+    """
+
+    def __init__(
+        self,
+        *agents: Agent,
+        name: str | None = None,
+        seeds: Sequence[str] = (),
+        host: str = "127.0.0.1",
+        port: int = 0,
+        advertise: str | Sequence[str] | None = None,
+        state: str | os.PathLike[str] | None = None,
+        cluster: str = "default",
+        zone: str = "",
+        insecure_open: bool = False,
+        take_over: bool = False,
+        control: bool = False,
+        protocol: Protocol | None = None,
+        engine_factory: EngineFactory = Engine,
+    ) -> None:
+        """Nothing is opened yet. Raises `ConfigurationInvalid` (1704) or `InvalidIdentifier` (1707).
+
+        `seeds`: `host:port` of nodes to ask first; names are resolved again and again. `host`, `port`: where to listen,
+        UDP and TCP; port 0 takes a free one. `advertise`: what others are told if that is something else. `state`: the
+        folder of key, epoch and address book; without one the node is somebody new at each start. `insecure_open`:
+        listen beyond loopback although this version admits and hides nothing. `take_over`: start although another
+        process runs under this key. `control`: answer the command line over a socket in the state folder.
+        """
+        self._options = check_options(
+            agent_ids=[agent.id for agent in agents],
+            name=name,
+            cluster=cluster,
+            zone=zone,
+            host=host,
+            port=port,
+            advertise=advertise,
+            seeds=seeds,
+            state=state,
+            insecure_open=insecure_open,
+            take_over=take_over,
+            control=control,
+            protocol=protocol,
+        )
+        self._agents = {agent.id: agent for agent in agents}
+        self._lifetime = Lifetime(
+            self._options,
+            offers=self._offers,
+            services=self._services(),
+            on_event=self._take_event,
+            engine_factory=engine_factory,
+        )
+        self._events = EventStreams(self._lifetime.counters)
+        self._calls = Calls()
+        self._routable = RoutableLog()
+        self._changed = trio.Event()
+        self.started_at: float | None = None
+        """Unix seconds."""
+        self._manager: Any = None
+        self._is_used = False
+        self.thread_limiter = trio.CapacityLimiter(THREADS_MAX)
+        """Bounds the worker threads of handlers that are plain functions."""
+
+    # Life
+
+    @classmethod
+    async def start_in(cls, nursery: trio.Nursery, *agents: Agent, **options: Any) -> Self:
+        """Start a node that lives in a nursery of the caller, until `aclose`, `leave` or the nursery's cancellation."""
+        node = cls(*agents, **options)
+        node._use()
+        await nursery.start(node._run)
+        return node
+
+    async def __aenter__(self) -> Self:
+        self._use()
+        manager = trio.open_nursery()
+        nursery = await manager.__aenter__()
+        try:
+            await nursery.start(self._run)
+        except BaseException as error:
+            if await _leave(manager, error):
+                raise AssertionError("the nursery has swallowed a failed start") from error
+            raise
+        self._manager = manager
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        self._lifetime.stop(CLOSE_TIMEOUT if error is None else CANCELLED_TIMEOUT)
+        return await _leave(self._manager, error)
+
+    async def aclose(self, timeout: float = CLOSE_TIMEOUT) -> None:  # noqa: ASYNC109 (the others' deadline)
+        """End the node from any task and wait until it has ended; again is harmless. Says goodbye, like `leave`."""
+        await self._end(timeout)
+
+    async def leave(self, timeout: float = LEAVE_TIMEOUT) -> bool:  # noqa: ASYNC109 (the others' deadline)
+        """Drain (finish what runs, refuse new work), say goodbye to all, and end; whether all was done in time."""
+        await self._end(timeout)
+        return self._lifetime.unfinished == 0
+
+    def stop(self, timeout: float) -> None:
+        """Ask the node to end within `timeout` seconds, without waiting for it; a further request can shorten it."""
+        self._lifetime.stop(timeout)
+
+    async def wait_closed(self) -> None:
+        """Wait until the node has ended, for whatever reason."""
+        await self._lifetime.closed.wait()
+
+    # Facts
+
+    @property
+    def id(self) -> NodeId:
+        """The node's public key."""
+        return self._driver.engine.node
+
+    @property
+    def name(self) -> str:
+        """The node's name, for people."""
+        return self._options.name
+
+    @property
+    def cluster(self) -> str:
+        """The cluster that this node is part of."""
+        return self._options.cluster
+
+    @property
+    def life(self) -> Life | None:
+        """The current run: epoch and life id."""
+        return self._driver.engine.life
+
+    @property
+    def address(self) -> Address:
+        """The first address that others are told."""
+        return self.addresses[0]
+
+    @property
+    def addresses(self) -> tuple[Address, ...]:
+        """What others are told."""
+        self._driver  # noqa: B018 (raises before the start)
+        return self._lifetime.advertised
+
+    @property
+    def state_folder(self) -> Path:
+        """Where key, epoch and address book are."""
+        assert self._lifetime.folder is not None, "the node has started"
+        return self._lifetime.folder.path
+
+    @property
+    def temporary_folder(self) -> Path | None:
+        """The state folder if it goes away with the node."""
+        folder = self._lifetime.folder
+        return folder.path if folder is not None and folder.is_temporary else None
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether the node has said goodbye with nothing left unfinished."""
+        return self._lifetime.unfinished == 0
+
+    @property
+    def offered(self) -> list[str]:
+        """The agents that this node offers."""
+        return list(self._agents)
+
+    @property
+    def engine(self) -> Engine:
+        """The core of this node, for those who look inside."""
+        return self._driver.engine
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the node has started and has not been asked to end."""
+        return self._lifetime.is_running
+
+    # Calling
+
+    async def call(
+        self,
+        capability: str | None = None,
+        params: Any = None,
+        *,
+        agent: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 (the whole call's, retries included; told to the callee)
+        tags: Mapping[str, str] | None = None,
+        policy: str = "random",
+        key: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Any:
+        """Call an agent and return its result.
+
+        `agent` and `tags` narrow the choice, `policy` (`random`, `round_robin`, `consistent_hash` with `key`) makes it.
+        `params` is an object of the JSON data model, or bytes. Raises `CallFailed`: its code says how the call ended.
+        """
+        content_type, payload, _ = await self.call_detailed(
+            capability,
+            params,
+            agent=agent,
+            timeout=timeout,
+            tags=tags,
+            policy=policy,
+            key=key,
+            idempotency_key=idempotency_key,
+        )
+        return result_of(content_type, payload)
+
+    async def call_detailed(
+        self,
+        capability: str | None = None,
+        params: Any = None,
+        *,
+        agent: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 (as above)
+        tags: Mapping[str, str] | None = None,
+        policy: str = "random",
+        key: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> tuple[str, bytes, CallEnded]:
+        """Like `call`, but returns content type and payload as they came, and how the call ended (node, attempts)."""
+        self._check_running()
+        query = self._query(capability, agent, tags, policy, key)
+        return await self._calls.call(
+            self._driver, query, params, timeout=timeout, idempotency_key=idempotency_key
+        )
+
+    async def wait_for(self, capability: str, timeout: float = 30.0) -> None:  # noqa: ASYNC109 (names its own error)
+        """Wait until a call of `capability` would find an instance; after `timeout` seconds, `CallFailed` (13xx)."""
+        check_capability(capability)
+        with trio.move_on_after(timeout):
+            while not self._driver.engine.routable(capability):
+                self._check_running()
+                with trio.move_on_after(ROUTABLE_RECHECK):
+                    await self._changed.wait()
+                self._changed = trio.Event()
+            await trio.lowlevel.checkpoint()
+            return
+        explanation = self._driver.engine.explain(RouteQuery(capability=capability))
+        code = ErrorCode(explanation.code) if explanation.code else ErrorCode.NO_HEALTHY_INSTANCE
+        raise CallFailed(code, f"{capability} has no instance after {timeout:g} s: {explanation.reason}")
+
+    # Offering
+
+    async def register(self, agent: Agent) -> int:
+        """Offer an agent from now on, or change it; returns its registry version. Raises 1707 or 1704."""
+        self._check_running()
+        version = self._driver.engine.register(agent.spec, trio.current_time())
+        self._agents[agent.id] = agent
+        self._handlers.add(agent.id, agent.bind(self))
+        self._driver.wake()
+        await trio.lowlevel.checkpoint()
+        return version
+
+    async def withdraw(self, agent_id: str) -> None:
+        """Stop offering an agent; what runs goes on. Raises `LocalProtocolError` if it is not offered."""
+        self._check_running()
+        self._driver.engine.withdraw(check_agent_id(agent_id), trio.current_time())
+        self._agents.pop(agent_id, None)
+        self._handlers.remove(agent_id)
+        self._driver.wake()
+        await trio.lowlevel.checkpoint()
+
+    # Looking
+
+    def members(self) -> list[MemberView]:
+        """All members as this node sees them, itself included, in NodeId order."""
+        return self._driver.engine.members()
+
+    def agents(self) -> list[AgentView]:
+        """All instances of all agents as this node sees them."""
+        return self._driver.engine.agents()
+
+    def view_hash(self) -> bytes:
+        """Hash over everything this node holds: two nodes with equal views have equal hashes."""
+        return self._driver.engine.view_hash()
+
+    def explain(
+        self,
+        capability: str | None = None,
+        *,
+        agent: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        policy: str = "random",
+        key: str | None = None,
+    ) -> Explanation:
+        """Why a call would go where it would go."""
+        return self._driver.engine.explain(self._query(capability, agent, tags, policy, key))
+
+    def events(self, *, with_calls: bool = False) -> EventStream:
+        """News from now on, as an async iterator that ends with the node. `with_calls` adds the end of every call."""
+        return self._events.open(with_calls=with_calls)
+
+    def diagnostics(self) -> dict[str, int]:
+        """Counters (`dropped.…`, `udp.…`, `links.…`) and sizes of everything bounded."""
+        counts = {**self._driver.engine.diagnostics(), **self._lifetime.counters.snapshot()}
+        outlets = self._lifetime.outlets
+        if outlets is not None:
+            counts |= {
+                "size.runtime_links": len(outlets.links),
+                "size.runtime_link_bytes": outlets.links.queued_bytes,
+                "size.runtime_storage_queue": outlets.storage.waiting,
+                "size.runtime_invocations": outlets.handlers.running,
+                "size.runtime_calls": len(self._calls),
+            }
+        return dict(sorted(counts.items()))
+
+    # Inside
+
+    @property
+    def _driver(self) -> Driver:
+        return self._lifetime.driver
+
+    @property
+    def _handlers(self) -> Any:
+        assert self._lifetime.outlets is not None, "the node runs"
+        return self._lifetime.outlets.handlers
+
+    def _use(self) -> None:
+        if self._is_used:
+            raise LocalProtocolError("a Node is used once; make a new one to start again")
+        self._is_used = True
+
+    def _check_running(self) -> None:
+        if not self._lifetime.is_running:
+            self._driver  # noqa: B018 (raises before the start)
+            raise LocalProtocolError("this node has closed")
+
+    async def _run(self, task_status: trio.TaskStatus[None]) -> None:
+        try:
+            await self._lifetime.run(task_status)
+        finally:
+            self._calls.close()
+            self._events.close()
+            self._changed.set()
+
+    async def _end(self, seconds: float) -> None:
+        if not self._is_used:
+            self._is_used = True
+            return
+        self._lifetime.stop(seconds)
+        await self._lifetime.closed.wait()
+
+    def _offers(self) -> list[Offer]:
+        return [(agent.spec, agent.bind(self)) for agent in self._agents.values()]
+
+    def _services(self) -> list[Service]:
+        services: list[Service] = [self._sample_routable]
+        if self._options.control:
+            services.append(self._serve_control)
+        return services
+
+    async def _sample_routable(self) -> None:
+        await self._routable.run(self._driver.engine)
+
+    async def _serve_control(self) -> None:
+        from reachp2p.runtime.control import serve_control  # only programs with a command line need it
+
+        assert self._lifetime.folder is not None, "the node runs"
+        await serve_control(self, self._routable, self._lifetime.folder, self._lifetime.counters)
+
+    def _query(
+        self,
+        capability: str | None,
+        agent: str | None,
+        tags: Mapping[str, str] | None,
+        policy: str,
+        key: str | None,
+    ) -> RouteQuery:
+        return RouteQuery(agent=agent, capability=capability, tags=dict(tags or {}), policy=policy, key=key)
+
+    def _take_event(self, event: Event) -> None:
+        if isinstance(event, CallEnded):
+            self._calls.on_ended(event)
+        elif isinstance(event, MemberChanged | RecordChanged | Started | Resumed):
+            self._changed.set()
+        if isinstance(event, Started):
+            self.started_at = time.time()
+        log_event(event)
+        self._events.put(event)
+
+
+async def _leave(manager: Any, error: BaseException | None) -> bool:
+    """Leave a nursery so that a lone exception comes out as itself. Returns what `__aexit__` returns."""
+    kind, traceback = (None, None) if error is None else (type(error), error.__traceback__)
+    try:
+        return bool(await manager.__aexit__(kind, error, traceback))
+    except BaseException as group:  # noqa: BLE001 (what it is about is raised below)
+        found = sole(group)
+    if found is error or (isinstance(found, trio.Cancelled) and isinstance(error, trio.Cancelled)):
+        return False
+    raise found  # outside of the except block, so that its own cause and context stay as they are

@@ -1,0 +1,150 @@
+"""Runs a node as a whole program: signals, deadlines, exit codes (LESSONS 19 and 20; case B70).
+
+The first SIGTERM or SIGINT drains and says goodbye, within a deadline; a second one, or the deadline, ends the process
+by force, also when a handler has taken the event loop away. The exit code tells which it was.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import FrameType
+from typing import Any
+
+import trio
+
+from reachp2p.agent import Agent
+from reachp2p.errors import ErrorCode, ReachError
+from reachp2p.runtime.node import Node
+from reachp2p.runtime.state_folder import default_folder
+
+logger = logging.getLogger("reachp2p.run")
+
+EXIT_CLEAN = 0
+EXIT_ERROR = 1
+EXIT_FORCED = 3
+"""Something was cut off: handlers that ran on, messages not handed over."""
+EXIT_FENCED = 4
+"""Another node runs under this key (1601): starting again would not help."""
+DRAIN_TIMEOUT = 10.0
+FORCE_PATIENCE = 2.0
+"""Seconds after the deadline, or after the second signal, until the process ends whatever it is doing: closing links
+(1 s) and files takes less."""
+
+
+def run(
+    *agents: Agent,
+    seeds: Sequence[str] = (),
+    name: str | None = None,
+    drain_timeout: float = DRAIN_TIMEOUT,
+    on_started: Callable[[Node], object] | None = None,
+    **options: Any,
+) -> None:
+    """Offer agents until a signal comes, then leave; for scripts whose whole job this is.
+
+    Takes what `Node` takes. With a `name` the node keeps its state in the user's state folder, so that it is the same
+    node when it starts again; `state` names another folder. Ends the program with an exit code other than 0 when it
+    fails (1), is fenced (4), or had to be forced (3).
+    """
+    if name is not None and "state" not in options:
+        try:
+            options["state"] = default_folder(name, os.environ)
+        except ReachError as error:
+            sys.exit(_explain(error))
+    logging.getLogger("reachp2p").addHandler(logging.NullHandler())
+    code = run_node(
+        *agents,
+        seeds=seeds,
+        name=name,
+        drain_timeout=drain_timeout,
+        on_started=on_started or _say_started,
+        **options,
+    )
+    if code != EXIT_CLEAN:
+        sys.exit(code)
+
+
+def run_node(
+    *agents: Agent,
+    drain_timeout: float = DRAIN_TIMEOUT,
+    on_started: Callable[[Node], object] | None = None,
+    **options: Any,
+) -> int:
+    """Run a node until a signal or a `leave` command; returns the exit code. Errors are explained on stderr.
+
+    `on_started` is called once the node takes part. To be called in the main thread.
+    """
+    try:
+        node = Node(*agents, **{"control": True, **options})
+        return trio.run(partial(_serve, node, drain_timeout, on_started))
+    except ReachError as error:
+        return _explain(error)
+    except KeyboardInterrupt:  # between our handlers and trio's
+        return EXIT_FORCED
+
+
+async def _serve(node: Node, drain_timeout: float, on_started: Callable[[Node], object] | None) -> int:
+    with _Signals(node, drain_timeout):
+        async with node:
+            if on_started is not None:
+                on_started(node)
+            await node.wait_closed()
+    return EXIT_CLEAN if node.is_drained else EXIT_FORCED
+
+
+class _Signals:
+    """SIGTERM and SIGINT while a node runs: leave, then force. As a context manager, in the main thread."""
+
+    def __init__(self, node: Node, drain_timeout: float) -> None:
+        self._node = node
+        self._drain_timeout = drain_timeout
+        self._count = 0
+        self._former: dict[int, Any] = {}
+        self._token = trio.lowlevel.current_trio_token()
+        self._watchdogs: list[threading.Timer] = []
+
+    def __enter__(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._former[number] = signal.signal(number, self._on_signal)
+
+    def __exit__(self, *_: object) -> None:
+        for number, former in self._former.items():
+            signal.signal(number, former)
+        for watchdog in self._watchdogs:
+            watchdog.cancel()
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        """In the main thread, between two instructions of whatever it does."""
+        self._count += 1
+        timeout = self._drain_timeout if self._count == 1 else 0.0
+        if self._count > 2:
+            return
+        self._token.run_sync_soon(self._node.stop, timeout)
+        watchdog = threading.Timer(timeout + FORCE_PATIENCE, self._force)
+        watchdog.daemon = True
+        watchdog.start()
+        self._watchdogs.append(watchdog)
+
+    def _force(self) -> None:
+        """In a thread of its own: the event loop does not end by itself."""
+        sys.stderr.write("reachp2p: did not end in time and was forced to\n")
+        sys.stderr.flush()
+        if self._node.temporary_folder is not None:
+            shutil.rmtree(self._node.temporary_folder, ignore_errors=True)
+        os._exit(EXIT_FORCED)
+
+
+def _explain(error: ReachError) -> int:
+    print(f"reachp2p: {error}", file=sys.stderr)
+    return EXIT_FENCED if error.code is ErrorCode.FENCED else EXIT_ERROR
+
+
+def _say_started(node: Node) -> None:
+    offered = ", ".join(node.offered) or "no agents"
+    print(f"reachp2p: {node.name} ({node.id[:4].hex()}) at {node.address} offers {offered}", file=sys.stderr)
