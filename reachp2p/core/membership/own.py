@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from reachp2p.core.clock import WallClock
 from reachp2p.core.ids import COUNTER_MAX, Address, Life, NodeId
+from reachp2p.core.ring.placement import PLACEMENT_VERSION
 from reachp2p.core.settings import Settings
 from reachp2p.core.trust.facts import Checked, FactChecker, FactSigner
 from reachp2p.core.wire.facts import Head
@@ -94,6 +95,7 @@ class OwnNode:
                 zone=self._zone,
                 wire_min=WIRE_VERSION,
                 wire_max=WIRE_VERSION,
+                placement=PLACEMENT_VERSION,
             )
             self._head = self._checker.open(Head, self._signer.sign(fact))
         return self._head

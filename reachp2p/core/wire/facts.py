@@ -35,6 +35,7 @@ class Head(Fact, frozen=True, kw_only=True):
     KEYS: ClassVar[dict[str, int]] = {
         "node": 1, "life": 2, "incarnation": 3, "version": 4, "left": 5, "issued_at": 6, "valid_for": 7, "name": 8,
         "addresses": 9, "floor": 10, "zone": 11, "certificate": 12, "wire_min": 13, "wire_max": 14, "features": 15,
+        "placement": 16,
     }  # fmt: skip
     node: NodeIdField
     life: Life
@@ -51,6 +52,8 @@ class Head(Fact, frozen=True, kw_only=True):
     wire_min: Annotated[int, Meta(ge=0, le=255)] = 1
     wire_max: Annotated[int, Meta(ge=0, le=255)] = 1
     features: Annotated[int, Meta(ge=0, le=2**32)] = 0
+    placement: Annotated[int, Meta(ge=0, le=255)] = 1
+    """Version of the placement function (ring/placement.py), so that views which cannot agree are named."""
 
 
 class Accusation(Fact, frozen=True, kw_only=True):
