@@ -7,7 +7,7 @@ it is sent back to its maker. Byte 0 of each side's first frame is the wire vers
 
 from __future__ import annotations
 
-from reachp2p.core.ids import NodeId
+from reachp2p.core.ids import Life, NodeId
 from reachp2p.core.links.incoming import FRAME_MESSAGES_READ_MAX
 from reachp2p.core.trust.proofs import Role, hello_transcript
 from reachp2p.core.trust.signer import Signer, Verifier
@@ -20,6 +20,7 @@ WIRE_MIN = 1
 """The oldest wire version that this code still understands."""
 FEATURES = 0
 """Bits of optional behaviour; none exist in wire version 1."""
+HELLO_NONCE_BYTES = 16
 OPENING_FRAME_MAX = 4_096
 """Bytes of a frame before the proof: a hello has at most 1,200 without extensions."""
 
@@ -32,6 +33,20 @@ class HelloRefused(Exception):
         self.reason = reason
         self.code = code
         self.detail = detail
+
+
+def own_hello(cluster_id: str, node: NodeId, life: Life, nonce: bytes) -> Hello:
+    """What this node says of itself."""
+    return Hello(
+        wire_version=WIRE_VERSION,
+        cluster_id=cluster_id,
+        node=node,
+        life=life,
+        nonce=nonce,
+        wire_min=WIRE_MIN,
+        wire_max=WIRE_VERSION,
+        features=FEATURES,
+    )
 
 
 def opening_frame(message: Hello | Goodbye) -> bytes:

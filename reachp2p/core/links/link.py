@@ -2,7 +2,8 @@
 
 A link ends by an exchange of goodbyes, so that nothing sent before them is lost: who wants to close says Goodbye and
 goes on reading; the other sends what it still has, says Goodbye too, and leaves it to the first to close the
-transport. Each step has a total deadline.
+transport. Who finds a rule broken hangs up instead: its Goodbye is final, it reads no more. Each step has a total
+deadline.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class LinkInput(Enum):
     PROOF_VERIFIED = "the proof of the other side is right"
     CLOSE_ASKED = "we want to close"
     GOODBYE_HEARD = "the other side says goodbye"
+    HANGUP_HEARD = "the other side says goodbye and reads no more"
     FAILED = "a rule or a deadline is broken"
     TRANSPORT_CLOSED = "the driver reports the end"
 
@@ -54,18 +56,21 @@ TRANSITIONS: dict[tuple[LinkState, LinkInput], LinkState] = {
     (LinkState.DIALING, LinkInput.TRANSPORT_CLOSED): LinkState.CLOSED,
     (LinkState.OPEN, LinkInput.PROOF_VERIFIED): LinkState.PROVEN,
     (LinkState.OPEN, LinkInput.CLOSE_ASKED): LinkState.CLOSED,
-    (LinkState.OPEN, LinkInput.GOODBYE_HEARD): LinkState.CLOSED,
+    (LinkState.OPEN, LinkInput.HANGUP_HEARD): LinkState.CLOSED,
     (LinkState.OPEN, LinkInput.FAILED): LinkState.CLOSED,
     (LinkState.OPEN, LinkInput.TRANSPORT_CLOSED): LinkState.CLOSED,
     (LinkState.PROVEN, LinkInput.CLOSE_ASKED): LinkState.CLOSING,
     (LinkState.PROVEN, LinkInput.GOODBYE_HEARD): LinkState.PARTING,
+    (LinkState.PROVEN, LinkInput.HANGUP_HEARD): LinkState.CLOSED,
     (LinkState.PROVEN, LinkInput.FAILED): LinkState.CLOSED,
     (LinkState.PROVEN, LinkInput.TRANSPORT_CLOSED): LinkState.CLOSED,
     (LinkState.CLOSING, LinkInput.CLOSE_ASKED): LinkState.CLOSING,
     (LinkState.CLOSING, LinkInput.GOODBYE_HEARD): LinkState.CLOSED,
+    (LinkState.CLOSING, LinkInput.HANGUP_HEARD): LinkState.CLOSED,
     (LinkState.CLOSING, LinkInput.FAILED): LinkState.CLOSED,
     (LinkState.CLOSING, LinkInput.TRANSPORT_CLOSED): LinkState.CLOSED,
     (LinkState.PARTING, LinkInput.CLOSE_ASKED): LinkState.PARTING,
+    (LinkState.PARTING, LinkInput.HANGUP_HEARD): LinkState.CLOSED,
     (LinkState.PARTING, LinkInput.FAILED): LinkState.CLOSED,
     (LinkState.PARTING, LinkInput.TRANSPORT_CLOSED): LinkState.CLOSED,
     (LinkState.CLOSED, LinkInput.CLOSE_ASKED): LinkState.CLOSED,

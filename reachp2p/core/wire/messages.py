@@ -175,12 +175,13 @@ class HelloProof(Message, frozen=True, kw_only=True):
 
 
 class Goodbye(Message, frozen=True, kw_only=True):
-    """This link ends on purpose. `code` is an error code of reachp2p.errors or 0."""
+    """This link ends on purpose. `code` is an error code of reachp2p.errors or 0. `final`: the sender reads no more."""
 
     NUMBER = 34
-    KEYS: ClassVar[dict[str, int]] = {"reason": 1, "code": 2}
+    KEYS: ClassVar[dict[str, int]] = {"reason": 1, "code": 2, "final": 3}
     reason: Text = ""
     code: Annotated[int, Meta(ge=0, le=9_999)] = 0
+    final: bool = False
 
 
 class ContactRequest(Message, frozen=True, kw_only=True):

@@ -1,0 +1,207 @@
+"""The links that exist: how one begins, and the few ways in which one ends.
+
+The rules are elsewhere (`table`); here they are carried out, so that every end forgets all that belongs to a link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from reachp2p.core.counters import Counters
+from reachp2p.core.effects import CloseLink, Dial, Effects, LinkEnd, SendFrame
+from reachp2p.core.ids import Address, LinkId, NodeId
+from reachp2p.core.links.directory import Directory
+from reachp2p.core.links.hello import OPENING_FRAME_MAX, opening_frame
+from reachp2p.core.links.incoming import Incoming
+from reachp2p.core.links.link import Link, LinkDue, LinkInput, LinkState
+from reachp2p.core.links.outgoing import Outgoing
+from reachp2p.core.links.outputs import LinkDown, LinkOutput
+from reachp2p.core.settings import Protocol
+from reachp2p.core.timers import Timers
+from reachp2p.core.wire.codec import encode_message, pack_messages
+from reachp2p.core.wire.messages import Goodbye
+from reachp2p.errors import ErrorCode
+
+_REASON_MAX = 256
+
+
+class LinkBook:
+    """Links by number. Bounds: `links_max` in all, three quarters of them accepted, a quarter accepted and unproven."""
+
+    def __init__(
+        self, own: NodeId, protocol: Protocol, *, effects: Effects, timers: Timers, counters: Counters
+    ) -> None:
+        self.directory = Directory(own)
+        self._protocol = protocol
+        self._effects = effects
+        self._timers = timers
+        self._counters = counters
+        self._links: dict[LinkId, Link] = {}
+        self._last_dialled = 0
+
+    def get(self, link: LinkId) -> Link | None:
+        """The link of this number, if it has not been forgotten."""
+        return self._links.get(link)
+
+    def __iter__(self) -> Iterator[Link]:
+        return iter(list(self._links.values()))
+
+    def __len__(self) -> int:
+        return len(self._links)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further link may be dialled."""
+        return len(self._links) >= self._protocol.links_max
+
+    @property
+    def is_full_of_accepted(self) -> bool:
+        """Whether no further link may be accepted: what is left is kept for links that we need ourselves."""
+        accepted = [link for link in self._links.values() if not link.dialled]
+        unproven = sum(link.state is LinkState.OPEN for link in accepted)
+        most = self._protocol.links_max
+        return len(accepted) >= max(1, most * 3 // 4) or unproven >= max(1, most // 4) or self.is_full
+
+    def idlest(self, may_close: Callable[[Link], bool], now: float, *, dialled: bool) -> Link | None:
+        """The proven link that has been of no use for longest, at least for a keepalive interval, if it may go."""
+        idle = [
+            link
+            for link in self._links.values()
+            if link.dialled is dialled
+            and link.is_usable
+            and not link.was_used
+            and link.used_at + self._protocol.link_keepalive <= now
+            and may_close(link)
+        ]
+        return min(idle, key=lambda link: link.used_at, default=None)
+
+    # Beginnings
+
+    def begin_dial(
+        self, address: Address, node: NodeId | None, candidates: tuple[Address, ...], now: float
+    ) -> Link:
+        """A link that the driver is told to open."""
+        self._last_dialled += 1
+        link = self._new(LinkId(self._last_dialled), now)
+        link.address = address
+        link.expected = node
+        link.candidates = candidates
+        if node is not None:
+            self.directory.add_dial(node, link.id)
+        self._counters.add("links.dialled")
+        self._effects.add(Dial(link.id, address, node, self._protocol.link_open_timeout))
+        return link
+
+    def begin_accepted(self, link: LinkId, now: float) -> Link:
+        """A link that the driver has accepted."""
+        self._counters.add("links.accepted")
+        return self._new(link, now)
+
+    def refuse(self, link: LinkId) -> None:
+        """An accepted link for which there is no room; its dialler is told."""
+        self._counters.add("links.refused.full")
+        goodbye = Goodbye(reason="no room for another link here", code=ErrorCode.REFUSED_FULL, final=True)
+        self._effects.add(SendFrame(link, opening_frame(goodbye)))
+        self._effects.add(CloseLink(link))
+
+    def _new(self, number: LinkId, now: float) -> Link:
+        link = Link(
+            id=number,
+            state=LinkState.DIALING,
+            handshake=None,
+            outgoing=Outgoing(self._protocol),
+            incoming=Incoming(self._protocol, self._counters),
+            opened_at=now,
+            heard_at=now,
+            used_at=now,
+        )
+        self._links[number] = link
+        self.set_due(link, now + self._protocol.link_open_timeout)
+        return link
+
+    def set_due(self, link: Link, at: float) -> None:
+        """When the link is to be judged."""
+        link.due_at = at
+        self._timers.set(LinkDue(link.id), at)
+
+    def send_frame(self, link: Link, frame: bytes) -> None:
+        """Send a frame of the opening or a last one, ahead of the queue."""
+        link.outgoing.note_sent(len(frame))
+        self._effects.add(SendFrame(link.id, frame))
+
+    # Endings
+
+    def say_goodbye(
+        self, link: Link, happened: LinkInput, now: float, reason: str = "", code: int = 0
+    ) -> None:
+        """Our Goodbye, behind all that waits; from now on the link is not used for anything new."""
+        link.move(happened)
+        goodbye = Goodbye(reason=reason[:_REASON_MAX], code=code)
+        if happened is LinkInput.CLOSE_ASKED:
+            link.goodbye = goodbye
+        if link.node is not None:
+            self.directory.refresh(link.node)
+        self.set_due(link, now + self._protocol.link_open_timeout)
+        self._effects.send_link(link.id, goodbye)
+
+    def fail(self, link: Link, why: str, code: int, detail: str, now: float) -> list[LinkOutput]:
+        """End a link at once because a rule was broken, and tell the other side which. Nothing else is sent."""
+        link.move(LinkInput.FAILED)
+        self._counters.add(f"links.closed.{why}")
+        return self.hang_up(link, code, detail, now)
+
+    def hang_up(self, link: Link, code: int, detail: str, now: float) -> list[LinkOutput]:
+        """Say why and close, whatever still waits; the link is in its last state already."""
+        link.goodbye = Goodbye(reason=detail[:_REASON_MAX], code=code, final=True)
+        has_room = link.outgoing.credit >= OPENING_FRAME_MAX and not link.outgoing.has_said_goodbye
+        if has_room and link.is_transport_open:
+            self.send_frame(link, pack_messages((encode_message(link.goodbye),)))
+            self._effects.add(CloseLink(link.id))
+        else:
+            self._effects.add(CloseLink(link.id, abort=True))
+        return self.end(link, LinkEnd.GOODBYE, now)
+
+    def abort(self, link: Link, end: LinkEnd, why: str, now: float) -> list[LinkOutput]:
+        """End a link at once and without a word."""
+        self._counters.add(f"links.closed.{why}")
+        if link.state is not LinkState.CLOSED:
+            link.move(LinkInput.FAILED)
+        self._effects.add(CloseLink(link.id, abort=True))
+        return self.end(link, end, now)
+
+    def end(self, link: Link, end: LinkEnd, now: float, *, clean: bool = False) -> list[LinkOutput]:
+        """Forget a link, and report it unless that has happened."""
+        self.forget(link)
+        return [] if link.is_reported else self.report(link, end, now, clean=clean)
+
+    def forget(self, link: Link) -> None:
+        """Nothing of this link is left to do."""
+        self._links.pop(link.id, None)
+        self._timers.cancel(LinkDue(link.id))
+
+    def report(self, link: Link, end: LinkEnd, now: float, *, clean: bool) -> list[LinkOutput]:
+        """The link is of no more use to anybody: said once. A dial that failed goes on at the next address."""
+        link.is_reported = True
+        was_proven = link.life is not None
+        if link.expected is not None:
+            self.directory.remove_dial(link.expected, link.id)
+        if link.node is not None:
+            self.directory.remove(link.node, link)
+        if not was_proven and not link.dialled:
+            return []
+        if not was_proven and link.candidates and not self.is_full:
+            self.begin_dial(link.candidates[0], link.expected, link.candidates[1:], now)
+        return [
+            LinkDown(
+                link=link.id,
+                node=link.node if was_proven else link.expected,
+                life=link.life,
+                address=link.address,
+                end=end,
+                dialled=link.dialled,
+                was_proven=was_proven,
+                clean=clean,
+                code=link.goodbye.code,
+                detail=link.goodbye.reason,
+            )
+        ]

@@ -1,0 +1,75 @@
+"""Whether a proven link is still of use: judged at its timer, not at each frame (LESSONS 8, 9, 15).
+
+A link on which nothing is heard for `link_keepalive` is pinged; if nothing at all comes within four probe timeouts, it
+is lost. One whose remote reads nothing for `link_keepalive` although something waits is lost, too. If our own timer was
+late, we have not listened either, and judge nobody.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from reachp2p.core.links.link import Link
+from reachp2p.core.settings import Protocol
+
+ANSWER_PROBE_TIMEOUTS = 4
+"""Probe timeouts that a keepalive may take: TCP's second retransmission falls inside them."""
+
+
+class Verdict(Enum):
+    """What a check has found."""
+
+    FINE = "fine"
+    PING = "ping"
+    """Nothing was heard for long: ask."""
+    IDLE = "idle"
+    """It works, but nobody has used it for `link_idle_close`."""
+    SILENT = "silent"
+    STALLED = "stalled"
+    """What waits for it does not move."""
+
+
+def answer_time(protocol: Protocol) -> float:
+    """How long a keepalive may take, and how late our own timer may be before we trust it no more; seconds."""
+    return ANSWER_PROBE_TIMEOUTS * protocol.probe_timeout
+
+
+def judge(link: Link, now: float, protocol: Protocol) -> Verdict:
+    """Look at a link whose timer has fired; notes in it what the next check needs to know."""
+    if link.was_used:
+        link.used_at = now
+        link.was_used = False
+    was_late = now - link.due_at > protocol.probe_timeout
+    if _is_stalled(link, now, protocol, was_late=was_late):
+        return Verdict.STALLED
+    if link.pinged_at is not None:
+        if link.heard_at >= link.pinged_at:
+            link.pinged_at = None
+        elif not was_late:
+            return Verdict.SILENT
+        else:
+            return Verdict.PING
+    if link.heard_at + protocol.link_keepalive <= now:
+        return Verdict.PING
+    if now - link.used_at >= protocol.link_idle_close:
+        return Verdict.IDLE
+    return Verdict.FINE
+
+
+def next_check(link: Link, now: float, protocol: Protocol) -> float:
+    """When to look again."""
+    if link.pinged_at is not None:
+        return now + answer_time(protocol)
+    return link.heard_at + protocol.link_keepalive
+
+
+def _is_stalled(link: Link, now: float, protocol: Protocol, *, was_late: bool) -> bool:
+    outgoing = link.outgoing
+    if outgoing.is_empty:
+        link.waiting_since = None
+    elif link.waiting_since is None or outgoing.sent_bytes != link.sent_bytes_checked or was_late:
+        link.waiting_since = now
+        link.sent_bytes_checked = outgoing.sent_bytes
+    else:
+        return now - link.waiting_since >= protocol.link_keepalive
+    return False
