@@ -1,0 +1,89 @@
+"""One call at its caller: its states, and what is remembered until its one end (docs/protocol/calls.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import msgspec
+
+from reachp2p.core.commands import CallSpec
+from reachp2p.core.ids import Life, LinkId, NodeId
+from reachp2p.errors import ErrorCode
+
+ATTEMPTS_MAX = 2
+"""One retry, on another instance (DESIGN §8). More would multiply the load just when instances fail."""
+REFUSALS_WORTH_A_RETRY = frozenset(
+    {
+        ErrorCode.UNKNOWN_TARGET,  # our registry is behind: it was withdrawn there
+        ErrorCode.NO_HEALTHY_INSTANCE,
+        ErrorCode.ALL_OVERLOADED,
+        ErrorCode.REFUSED_FULL,
+        ErrorCode.RATE_LIMITED,
+        ErrorCode.NODE_LOST,
+    }
+)
+"""Codes of a callee that has not executed the request and leaves hope that another one will."""
+
+
+class CallState(Enum):
+    """Where a call is."""
+
+    LINKING = "linking"
+    """An instance is chosen; the request waits for a link to it. It has certainly not been executed."""
+    ASKED = "asked"
+    """The request was sent on a link: from now on it may have been executed."""
+    ENDED = "ended"
+
+
+class CallInput(Enum):
+    """What moves a call."""
+
+    SENT = "the request is sent"
+    RETRIED = "another instance is asked"
+    ENDED = "its one end is reported"
+
+
+TRANSITIONS: dict[tuple[CallState, CallInput], CallState] = {
+    (CallState.LINKING, CallInput.SENT): CallState.ASKED,
+    (CallState.LINKING, CallInput.RETRIED): CallState.LINKING,
+    (CallState.LINKING, CallInput.ENDED): CallState.ENDED,
+    (CallState.ASKED, CallInput.RETRIED): CallState.LINKING,
+    (CallState.ASKED, CallInput.ENDED): CallState.ENDED,
+}
+"""What is missing cannot happen: above all, nothing follows an end."""
+
+
+class CallDue(msgspec.Struct, frozen=True, gc=False):
+    """The present attempt has had its share of the time, or the call all of it."""
+
+    call: bytes
+
+
+@dataclass(slots=True, eq=False)
+class Call:
+    """A pending call. `link` and `life` are those of the request that was sent; `tried` are all nodes asked so far."""
+
+    id: bytes
+    spec: CallSpec
+    deadline: float
+    node: NodeId
+    agent: str
+    capability: str
+    repeatable: bool
+    state: CallState = CallState.LINKING
+    link: LinkId | None = None
+    life: Life | None = None
+    attempts: int = 0
+    tried: list[NodeId] = field(default_factory=list)
+
+    def move(self, happened: CallInput) -> None:
+        """Go where the table says; a pair that is not in it is a defect of ours."""
+        after = TRANSITIONS.get((self.state, happened))
+        assert after is not None, f"call {self.id.hex()}: {happened.name} in {self.state.name}"
+        self.state = after
+
+    @property
+    def may_switch(self) -> bool:
+        """Whether asking another instance now is safe and still allowed."""
+        return self.attempts < ATTEMPTS_MAX and (self.state is CallState.LINKING or self.repeatable)

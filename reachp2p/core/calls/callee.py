@@ -1,0 +1,398 @@
+"""The serving side of calls: each accepted request ends exactly once (DESIGN §8; LESSONS 14; cases B29, B31).
+
+Whatever a handler does, the driver answers `Invoke` at most once, and whatever the driver does, a deadline ends the
+request here. Nothing is kept for a caller that is gone. A node that drains, is paused (a higher life of its key was
+heard of) or has stopped says so in its replies, with the promise that it has executed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from reachp2p.core.calls.invocation import (
+    Bulkhead,
+    Invocation,
+    InvocationDue,
+    InvocationInput,
+    InvocationState,
+)
+from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult
+from reachp2p.core.counters import Counters
+from reachp2p.core.effects import CancelInvoke, Effects, Invoke
+from reachp2p.core.ids import Life, LinkId, NodeId
+from reachp2p.core.links.outputs import LinkDown
+from reachp2p.core.links.table import Links
+from reachp2p.core.settings import Protocol
+from reachp2p.core.timers import Timers
+from reachp2p.core.wire.messages import Cancel, Reply, Request
+from reachp2p.errors import ErrorCode
+
+LOCAL = LinkId(0)
+"""Stands for the link of a call from this very node to itself: there is none."""
+QUEUED_BYTES_MAX = 67_108_864
+"""Payloads of requests that wait for a place, over all capabilities: 64 of the largest; beyond it 1406."""
+_DETAIL_MAX = 4_096
+_TEXT_MAX = 256
+
+
+class Callee:
+    """Requests being served. Bounds: each capability's bulkhead, `invocations_max` running, `QUEUED_BYTES_MAX`."""
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        *,
+        own_life: Callable[[], Life | None],
+        agents: Mapping[str, AgentSpec],
+        links: Links,
+        effects: Effects,
+        timers: Timers,
+        counters: Counters,
+    ) -> None:
+        """`agents` are those offered now, by id."""
+        self._protocol = protocol
+        self._own_life = own_life
+        self._agents = agents
+        self._links = links
+        self._effects = effects
+        self._timers = timers
+        self._counters = counters
+        self.answer_locally: Callable[[Reply, float], None] | None = None
+        """Where replies to this node's own calls go; set by the `Caller`."""
+        self._invocations: dict[int, Invocation] = {}
+        self._by_request: dict[tuple[NodeId, bytes], Invocation] = {}
+        self._by_node: dict[NodeId, dict[int, Invocation]] = {}
+        self._bulkheads: dict[tuple[str, str], Bulkhead] = {}
+        self._waiting: dict[tuple[str, str], Bulkhead] = {}
+        """Bulkheads with a queue; whoever got a place last goes to the end."""
+        self._running = 0
+        self._queued_bytes = 0
+        self._last_number = 0
+        self._is_draining = False
+        self._is_paused = False
+        self._is_stopped = False
+
+    # Inputs
+
+    def on_request(self, link: LinkId, node: NodeId, life: Life, request: Request, now: float) -> None:
+        """A node asks for a capability. It is started, queued, or refused at once."""
+        if (node, request.message_id) in self._by_request:
+            self._counters.add("calls.request_repeated")  # the first one is being served and will be answered
+            return
+        refusal = self._refusal(request)
+        if refusal is None:
+            spec = self._offered(request.agent, request.capability)
+            if spec is not None:
+                self._admit(link, node, life, request, spec, now)
+                return
+            refusal = (
+                ErrorCode.UNKNOWN_TARGET,
+                f"{request.capability!r} of {request.agent!r} is not offered here",
+            )
+        self._refuse(link, node, life, request, *refusal, now)
+
+    def on_cancel(self, node: NodeId, life: Life, cancel: Cancel, now: float) -> None:
+        """The caller does not want the answer any more."""
+        invocation = self._by_request.get((node, cancel.message_id))
+        if invocation is None or invocation.life != life:
+            self._counters.add("calls.cancel_unmatched")  # it crossed our reply
+            return
+        self._counters.add("calls.cancelled")
+        self._drop(invocation, "cancelled by the caller")
+        self._start_waiting()
+
+    def on_invoke_result(self, number: int, result: InvokeResult, now: float) -> None:
+        """A handler has ended."""
+        invocation = self._invocations.get(number)
+        if invocation is None:
+            self._counters.add("calls.result_discarded")  # its request has ended before
+            return
+        self._finish(invocation, InvocationInput.RETURNED)
+        self._counters.add("calls.served" if result.code == 0 else f"calls.serving_failed.{int(result.code)}")
+        self._answer(invocation, self._reply(invocation.request.message_id, result), now)
+        self._start_waiting()
+
+    def on_link_down(self, down: LinkDown, now: float) -> None:
+        """The link of a caller has ended: its handlers are cancelled, unless another link leads to the same life."""
+        if down.node is None:
+            return
+        other = self._links.link_to(down.node)
+        goes_on = down.clean and other is not None and self._links.life_of(other) == down.life
+        for invocation in list(self._by_node.get(down.node, {}).values()):
+            if invocation.link != down.link:
+                continue
+            if goes_on and other is not None:
+                invocation.link = other
+            else:
+                self._counters.add("calls.caller_lost")
+                self._drop(invocation, "the caller's link is lost")
+        self._start_waiting()
+
+    def on_timer(self, key: InvocationDue, now: float) -> None:
+        """The deadline of an accepted request has come."""
+        invocation = self._invocations.get(key.invocation)
+        if invocation is None:
+            return
+        was_running = invocation.state is InvocationState.RUNNING
+        if was_running:
+            self._effects.add(CancelInvoke(invocation.number, "its deadline has passed"))
+        self._finish(invocation, InvocationInput.EXPIRED)
+        self._counters.add("calls.serving_failed.1401")
+        reply = Reply(
+            message_id=invocation.request.message_id,
+            code=ErrorCode.DEADLINE_EXCEEDED,
+            detail="the deadline passed while the handler ran"
+            if was_running
+            else "the deadline passed in the queue",
+            executed=was_running,
+        )
+        self._answer(invocation, reply, now)
+        self._start_waiting()
+
+    # Commands
+
+    def drain(self, now: float) -> None:
+        """Accept nothing more, hand back what waits; what runs may finish."""
+        self._is_draining = True
+        for invocation in list(self._invocations.values()):
+            if invocation.state is InvocationState.QUEUED:
+                self._hand_back(invocation, now)
+
+    def pause(self, now: float) -> None:
+        """A higher life of this key was heard of: start nothing, cancel what runs, return no result (DESIGN §3)."""
+        self._is_paused = True
+        for invocation in list(self._invocations.values()):
+            self._hand_back(invocation, now)
+
+    def resume(self) -> None:
+        """This node goes on, under a new life."""
+        self._is_paused = False
+
+    def stop(self, now: float) -> None:
+        """Serve nothing ever again."""
+        self._is_stopped = True
+        self.pause(now)
+
+    # Questions
+
+    @property
+    def unfinished(self) -> int:
+        """Accepted requests that have not ended."""
+        return len(self._invocations)
+
+    def is_busy(self, node: NodeId) -> bool:
+        """Whether something is being served for this node."""
+        return node in self._by_node
+
+    def gauges(self) -> dict[str, int]:
+        """The sizes of what is bounded, by name."""
+        return {
+            "calls.serving": len(self._invocations),
+            "calls.running": self._running,
+            "calls.queued_bytes": self._queued_bytes,
+            "calls.bulkheads": len(self._bulkheads),
+        }
+
+    # Admission
+
+    def _refusal(self, request: Request) -> tuple[ErrorCode, str] | None:
+        if self._is_stopped or self._is_paused:
+            return ErrorCode.NODE_LOST, "this node has stopped serving: a higher life of its key was seen"
+        if self._is_draining:
+            return ErrorCode.NODE_LOST, "this node is leaving"
+        if request.life != self._own_life():
+            return ErrorCode.NODE_LOST, "the life that this call is for has ended; a newer one runs here"
+        if request.hops_left < 1:
+            return ErrorCode.HOPS_USED_UP, "the chain of calls is too long"
+        if request.agent in request.path:
+            return ErrorCode.LOOP, f"{request.agent!r} is on the path of this call already"
+        if len(request.payload) > self._protocol.payload_max:
+            return ErrorCode.PAYLOAD_TOO_LARGE, f"at most {self._protocol.payload_max} bytes"
+        return None
+
+    def _offered(self, agent: str, capability: str) -> CapabilitySpec | None:
+        spec = self._agents.get(agent)
+        if spec is not None:
+            for offered in spec.capabilities:
+                if offered.name == capability:
+                    return offered
+        return None
+
+    def _admit(
+        self, link: LinkId, node: NodeId, life: Life, request: Request, spec: CapabilitySpec, now: float
+    ) -> None:
+        key = (request.agent, request.capability)
+        bulkhead = self._bulkheads.get(key)
+        if bulkhead is None:
+            bulkhead = Bulkhead(key, spec.concurrency_max)
+        bulkhead.limit = spec.concurrency_max
+        may_start = (
+            bulkhead.has_place and not bulkhead.queue and self._running < self._protocol.invocations_max
+        )
+        size = len(request.payload)
+        if not may_start and (
+            len(bulkhead.queue) >= bulkhead.limit or self._queued_bytes + size > QUEUED_BYTES_MAX
+        ):
+            detail = (
+                f"{bulkhead.running} calls of {request.capability!r} run and {len(bulkhead.queue)} wait here"
+            )
+            self._refuse(link, node, life, request, ErrorCode.REFUSED_FULL, detail, now)
+            return
+        self._last_number += 1
+        deadline = now + request.remaining_ms / 1000
+        invocation = Invocation(self._last_number, link, node, life, request, deadline, bulkhead)
+        self._bulkheads[key] = bulkhead
+        self._invocations[invocation.number] = invocation
+        self._by_request[node, request.message_id] = invocation
+        self._by_node.setdefault(node, {})[invocation.number] = invocation
+        self._timers.set(InvocationDue(invocation.number), deadline)
+        self._counters.add("calls.accepted")
+        if may_start:
+            self._start(invocation)
+        else:
+            bulkhead.queue[invocation.number] = invocation
+            self._waiting[key] = bulkhead
+            self._queued_bytes += size
+
+    def _refuse(
+        self,
+        link: LinkId,
+        node: NodeId,
+        life: Life,
+        request: Request,
+        code: ErrorCode,
+        detail: str,
+        now: float,
+    ) -> None:
+        self._counters.add(f"calls.refused.{int(code)}")
+        reply = Reply(message_id=request.message_id, code=code, detail=_clip(detail), executed=False)
+        self._send(link, node, life, reply, now)
+
+    # Running
+
+    def _start(self, invocation: Invocation) -> None:
+        invocation.move(InvocationInput.STARTED)
+        invocation.bulkhead.running += 1
+        self._running += 1
+        request = invocation.request
+        self._effects.add(
+            Invoke(
+                invocation=invocation.number,
+                agent=request.agent,
+                capability=request.capability,
+                content_type=request.content_type,
+                payload=request.payload,
+                caller=invocation.node,
+                message_id=request.message_id,
+                deadline=invocation.deadline,
+                attempt=request.attempt,
+                session_id=request.session_id,
+                idempotency_key=request.idempotency_key,
+                traceparent=request.traceparent,
+                path=(*request.path, request.agent),
+                hops_left=request.hops_left - 1,
+            )
+        )
+
+    def _start_waiting(self) -> None:
+        """Give free places to those who wait, one bulkhead after the other."""
+        while self._waiting and self._running < self._protocol.invocations_max:
+            key = next((key for key, bulkhead in self._waiting.items() if bulkhead.has_place), None)
+            if key is None:
+                return
+            bulkhead = self._waiting.pop(key)
+            invocation = next(iter(bulkhead.queue.values()))
+            self._unqueue(invocation)
+            if bulkhead.queue:
+                self._waiting[key] = bulkhead
+            self._start(invocation)
+
+    def _unqueue(self, invocation: Invocation) -> None:
+        bulkhead = invocation.bulkhead
+        del bulkhead.queue[invocation.number]
+        self._queued_bytes -= len(invocation.request.payload)
+        if not bulkhead.queue:
+            self._waiting.pop(bulkhead.key, None)
+
+    # Ends
+
+    def _finish(self, invocation: Invocation, happened: InvocationInput) -> None:
+        """Forget an invocation; its place is free again."""
+        bulkhead = invocation.bulkhead
+        if invocation.state is InvocationState.RUNNING:
+            bulkhead.running -= 1
+            self._running -= 1
+        else:
+            self._unqueue(invocation)
+        invocation.move(happened)
+        if not bulkhead.running and not bulkhead.queue:
+            del self._bulkheads[bulkhead.key]
+        del self._invocations[invocation.number]
+        del self._by_request[invocation.node, invocation.request.message_id]
+        of_node = self._by_node[invocation.node]
+        del of_node[invocation.number]
+        if not of_node:
+            del self._by_node[invocation.node]
+        self._timers.cancel(InvocationDue(invocation.number))
+
+    def _drop(self, invocation: Invocation, reason: str) -> None:
+        """Nobody waits for it any more: no reply."""
+        if invocation.state is InvocationState.RUNNING:
+            self._effects.add(CancelInvoke(invocation.number, reason))
+        self._finish(invocation, InvocationInput.DROPPED)
+
+    def _hand_back(self, invocation: Invocation, now: float) -> None:
+        """We shall not finish it; the caller may ask another instance if that is safe."""
+        was_running = invocation.state is InvocationState.RUNNING
+        self._drop(invocation, "this node has stopped serving")
+        self._counters.add("calls.handed_back")
+        reply = Reply(
+            message_id=invocation.request.message_id,
+            code=ErrorCode.NODE_LOST,
+            detail="this node stopped serving while the handler ran"
+            if was_running
+            else "this node stopped serving",
+            executed=was_running,
+        )
+        self._answer(invocation, reply, now)
+
+    def _reply(self, message_id: bytes, result: InvokeResult) -> Reply:
+        """The reply for what a handler returned, within the limits of the wire."""
+        detail = _clip(result.detail)
+        if result.code != 0:
+            return Reply(
+                message_id=message_id, code=int(result.code), detail=detail, executed=result.executed
+            )
+        if len(result.payload) > self._protocol.payload_max:
+            detail = f"the result has {len(result.payload)} bytes, at most {self._protocol.payload_max}"
+            return Reply(message_id=message_id, code=ErrorCode.PAYLOAD_TOO_LARGE, detail=detail)
+        content_type = result.content_type
+        if len(content_type) > _TEXT_MAX or not content_type.isprintable():
+            detail = f"the content type of the result is not at most {_TEXT_MAX} printable characters"
+            return Reply(message_id=message_id, code=ErrorCode.HANDLER_FAILED, detail=detail)
+        return Reply(message_id=message_id, content_type=content_type, payload=result.payload, detail=detail)
+
+    def _answer(self, invocation: Invocation, reply: Reply, now: float) -> None:
+        self._send(invocation.link, invocation.node, invocation.life, reply, now)
+
+    def _send(self, link: LinkId, node: NodeId, life: Life, reply: Reply, now: float) -> None:
+        """To the caller, over its link or a later one to the same life. One that does not read loses its link."""
+        if link == LOCAL:
+            assert self.answer_locally is not None, "only a caller makes local calls"
+            self.answer_locally(reply, now)
+            return
+        if self._links.send(link, reply):
+            return
+        other = self._links.link_to(node)
+        if other is not None and other != link and self._links.life_of(other) == life:
+            link = other
+            if self._links.send(link, reply):
+                return
+        self._counters.add("calls.reply_dropped")
+        self._links.give_up(link, now)
+
+
+def _clip(text: str) -> str:
+    """Text that any UTF-8 encoder takes and a reply holds."""
+    clipped = text[:_DETAIL_MAX]
+    return clipped if clipped.isascii() else clipped.encode("utf-8", "replace").decode()

@@ -1,0 +1,88 @@
+"""One accepted request at its callee, and the compartment of its capability (docs/protocol/calls.md).
+
+A capability has a bulkhead: so many handlers at once and as many requests that wait for one. A slow capability fills
+its own bulkhead and no other; who finds it full is told at once and can ask elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+import msgspec
+
+from reachp2p.core.ids import Life, LinkId, NodeId
+from reachp2p.core.wire.messages import Request
+
+
+class InvocationState(Enum):
+    """Where an accepted request is."""
+
+    QUEUED = "queued"
+    """It waits for a place in its bulkhead; its handler has certainly not begun."""
+    RUNNING = "running"
+    """Its handler was started."""
+    ENDED = "ended"
+    """Replied, or nobody waits for a reply any more; what the handler still returns is discarded."""
+
+
+class InvocationInput(Enum):
+    """What moves an invocation."""
+
+    STARTED = "a place is free"
+    RETURNED = "the handler has ended"
+    EXPIRED = "its deadline has come"
+    DROPPED = "cancelled, caller lost, paused or stopped"
+
+
+TRANSITIONS: dict[tuple[InvocationState, InvocationInput], InvocationState] = {
+    (InvocationState.QUEUED, InvocationInput.STARTED): InvocationState.RUNNING,
+    (InvocationState.QUEUED, InvocationInput.EXPIRED): InvocationState.ENDED,
+    (InvocationState.QUEUED, InvocationInput.DROPPED): InvocationState.ENDED,
+    (InvocationState.RUNNING, InvocationInput.RETURNED): InvocationState.ENDED,
+    (InvocationState.RUNNING, InvocationInput.EXPIRED): InvocationState.ENDED,
+    (InvocationState.RUNNING, InvocationInput.DROPPED): InvocationState.ENDED,
+}
+"""What is missing cannot happen: a request ends once, so it is replied to at most once."""
+
+
+class InvocationDue(msgspec.Struct, frozen=True, gc=False):
+    """The deadline of an accepted request."""
+
+    invocation: int
+
+
+@dataclass(slots=True, eq=False)
+class Invocation:
+    """An accepted request. `link` is where its reply goes, or a later link to the same life."""
+
+    number: int
+    link: LinkId
+    node: NodeId
+    life: Life
+    request: Request
+    deadline: float
+    bulkhead: Bulkhead
+    state: InvocationState = InvocationState.QUEUED
+
+    def move(self, happened: InvocationInput) -> None:
+        """Go where the table says; a pair that is not in it is a defect of ours."""
+        after = TRANSITIONS.get((self.state, happened))
+        assert after is not None, f"invocation {self.number}: {happened.name} in {self.state.name}"
+        self.state = after
+
+
+@dataclass(slots=True, eq=False)
+class Bulkhead:
+    """What runs and waits of one capability. It exists while something does."""
+
+    key: tuple[str, str]
+    limit: int
+    running: int = 0
+    queue: dict[int, Invocation] = field(default_factory=dict)
+    """Waiting invocations by number, the longest waiting first; at most `limit`."""
+
+    @property
+    def has_place(self) -> bool:
+        """Whether one more handler may run."""
+        return self.running < self.limit
