@@ -13,7 +13,7 @@ from reachp2p.core.ids import Address, LinkId, NodeId
 from reachp2p.core.links.directory import Directory
 from reachp2p.core.links.hello import OPENING_FRAME_MAX, opening_frame
 from reachp2p.core.links.incoming import Incoming
-from reachp2p.core.links.link import Link, LinkDue, LinkInput, LinkState
+from reachp2p.core.links.link import Doom, Link, LinkDue, LinkInput, LinkState
 from reachp2p.core.links.outgoing import Outgoing
 from reachp2p.core.links.outputs import LinkDown, LinkOutput
 from reachp2p.core.settings import Protocol
@@ -160,6 +160,13 @@ class LinkBook:
         else:
             self._effects.add(CloseLink(link.id, abort=True))
         return self.end(link, LinkEnd.GOODBYE, now)
+
+    def doom(self, link: Link, why: Doom, now: float) -> None:
+        """End a link at the next timeout, which is due at once: for those who cannot take a `LinkDown` just now."""
+        link.doom = why
+        if link.node is not None:
+            self.directory.refresh(link.node)
+        self.set_due(link, now)
 
     def abort(self, link: Link, end: LinkEnd, why: str, now: float) -> list[LinkOutput]:
         """End a link at once and without a word."""

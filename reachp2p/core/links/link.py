@@ -78,6 +78,14 @@ TRANSITIONS: dict[tuple[LinkState, LinkInput], LinkState] = {
 """What is missing cannot happen (an assertion). A second Goodbye can: that is the remote's fault and fails the link."""
 
 
+class Doom(Enum):
+    """Why a link ends although nothing has happened on it. The value is what its Goodbye says."""
+
+    GIVEN_UP = "you do not read what is sent to you"
+    SUPERSEDED = "a newer life of your node is known here"
+    EVICTED = "idle, and its place is needed"
+
+
 class LinkDue(msgspec.Struct, frozen=True, gc=False):
     """A link's one timer: its opening, its silence or its closing is to be judged."""
 
@@ -111,8 +119,8 @@ class Link:
     """When our keepalive was sent, if nothing has come since."""
     ping_nonce: bytes = b""
     due_at: float = 0.0
-    is_doomed: bool = False
-    """To be given up at the next check (its remote does not read)."""
+    doom: Doom | None = None
+    """Why it is ended at the next timeout, which is due at once; from now on it is not used any more."""
     waiting_since: float | None = None
     """First check that found something waiting, with no byte sent since."""
     sent_bytes_checked: int = 0
@@ -135,7 +143,7 @@ class Link:
     @property
     def is_usable(self) -> bool:
         """Whether new messages may be sent on it."""
-        return self.state is LinkState.PROVEN
+        return self.state is LinkState.PROVEN and self.doom is None
 
     def move(self, happened: LinkInput) -> LinkState:
         """Go where the table says; a pair that is not in it is a defect of ours."""

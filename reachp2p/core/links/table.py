@@ -15,7 +15,7 @@ from reachp2p.core.ids import NONCE_BYTES, Address, Entropy, Life, LinkId, NodeI
 from reachp2p.core.links.book import LinkBook
 from reachp2p.core.links.hello import HELLO_NONCE_BYTES, OPENING_FRAME_MAX, Handshake, HelloRefused, own_hello
 from reachp2p.core.links.keepalive import Verdict, judge, next_check
-from reachp2p.core.links.link import Link, LinkDue, LinkInput, LinkState
+from reachp2p.core.links.link import Doom, Link, LinkDue, LinkInput, LinkState
 from reachp2p.core.links.outputs import CloneReached, LinkMessage, LinkOutput, LinkUp, SelfReached
 from reachp2p.core.settings import Settings
 from reachp2p.core.timers import Timers
@@ -71,7 +71,7 @@ class Links:
         if self._book.is_full:
             idlest = self._book.idlest(self._may_close, now, dialled=True)
             if idlest is not None:  # room for the next one
-                self.give_up(idlest.id, now)
+                self._book.doom(idlest, Doom.EVICTED, now)
             self._counters.add("links.refused.full")
             return None
         return self._book.begin_dial(address, node, tuple(candidates), now).id
@@ -124,18 +124,15 @@ class Links:
         return [output for link in self._book for output in self.close(link.id, now, reason, code)]
 
     def give_up(self, link: LinkId, now: float) -> None:
-        """This link is of no use (its remote does not read): it is ended at the next timeout, which is due at once."""
+        """The other side does not read what it must be told: its link is LOST at the next timeout, due at once."""
         found = self._book.get(link)
-        if found is not None and found.state is LinkState.PROVEN:
-            found.is_doomed = True
-            self._book.set_due(found, now)
+        if found is not None and found.is_usable:
+            self._book.doom(found, Doom.GIVEN_UP, now)
 
-    def supersede(self, node: NodeId, life: Life, now: float) -> list[LinkOutput]:
-        """A newer life of a node is known: links to its former lives end at once."""
-        outputs: list[LinkOutput] = []
+    def supersede(self, node: NodeId, life: Life, now: float) -> None:
+        """A newer life of a node is known: links to its former lives are used no more, and end at the next timeout."""
         for link in self._directory.outlived(node, life):
-            outputs += self._book.fail(link, "superseded", 0, "a newer life of your node is known here", now)
-        return outputs
+            self._book.doom(link, Doom.SUPERSEDED, now)
 
     def pin(self, nodes: Iterable[NodeId]) -> None:
         """Links to these nodes stay open when idle; replaces the former choice."""
@@ -243,6 +240,10 @@ class Links:
         link = self._book.get(key.link)
         if link is None:
             return []
+        if link.doom is Doom.GIVEN_UP:
+            return self._book.abort(link, LinkEnd.LOST, "given_up", now)
+        if link.doom is not None and link.state is not LinkState.CLOSED:
+            return self._book.fail(link, link.doom.name.lower(), 0, link.doom.value, now)
         match link.state:
             case LinkState.PROVEN:
                 return self._check(link, now)
@@ -333,7 +334,8 @@ class Links:
             return
         self._directory.add(node, link)
         outputs.append(LinkUp(link.id, node, hello.life, link.address, link.dialled))
-        outputs += self.supersede(node, hello.life, now)
+        for outlived in self._directory.outlived(node, hello.life):
+            outputs += self._book.fail(outlived, "superseded", 0, Doom.SUPERSEDED.value, now)
         for surplus in self._directory.surplus(node):
             outputs += self._book.fail(surplus, "surplus", 0, "your newer links replace this one", now)
         for redundant in self._directory.redundant(node):
@@ -394,8 +396,6 @@ class Links:
     # Upkeep
 
     def _check(self, link: Link, now: float) -> list[LinkOutput]:
-        if link.is_doomed:
-            return self._book.abort(link, LinkEnd.LOST, "given_up", now)
         verdict = judge(link, now, self._protocol)
         match verdict:
             case Verdict.SILENT | Verdict.STALLED:
@@ -420,4 +420,4 @@ class Links:
         idlest = self._book.idlest(self._may_close, now, dialled=False)
         if idlest is None:
             return []
-        return self._book.fail(idlest, "evicted", 0, "idle, and its place is needed", now)
+        return self._book.fail(idlest, "evicted", 0, Doom.EVICTED.value, now)

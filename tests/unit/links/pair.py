@@ -110,6 +110,8 @@ class Side:
         self.outputs: list[LinkOutput] = []
         self.performed: list[Effect] = []
         self.on_output: Callable[[LinkOutput, float], None] | None = None
+        self.on_effect: Callable[[Effect], None] | None = None
+        """For the effects that are not a link's."""
         self.on_timer: Callable[[TimerKey, float], None] | None = None
         self.ends: dict[LinkId, tuple[Wire, End]] = {}
         self.links = Links(
@@ -187,6 +189,9 @@ class Side:
                 self.net.send(self, effect)
             elif isinstance(effect, CloseLink):
                 self.net.close(self, effect)
+            else:
+                assert self.on_effect is not None, effect
+                self.on_effect(effect)
 
     def fire(self) -> None:
         """Run all timers that are due."""

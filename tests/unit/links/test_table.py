@@ -171,9 +171,12 @@ def test_an_older_life_may_ask_but_is_not_preferred() -> None:
 
 def test_a_newer_life_that_is_heard_of_ends_the_links_of_the_older_one() -> None:
     net, a, b, link = linked()
-    a.take(a.links.supersede(b.node, life(1), net.now))
-    assert a.downs == []
-    a.take(a.links.supersede(b.node, life(2), net.now))
+    a.links.supersede(b.node, life(1), net.now)
+    assert a.links.link_to(b.node) == link
+    a.links.supersede(b.node, life(2), net.now)
+    assert a.links.link_to(b.node) is None  # from this moment
+    assert not a.links.send(link, note(1))
+    a.fire()
     assert [(d.link, d.life, d.clean) for d in a.downs] == [(link, life(1), False)]
     net.run()
     assert "newer life" in b.downs[0].detail
@@ -417,7 +420,8 @@ def test_the_dialler_that_finds_no_room_is_told_why() -> None:
 
 def test_what_the_driver_says_about_forgotten_links_is_ignored() -> None:
     net, a, b, link = linked()
-    a.take(a.links.supersede(b.node, life(9), net.now))
+    a.links.supersede(b.node, life(9), net.now)
+    a.fire()
     a.outputs.clear()
     a.take(a.links.on_frame(link, b"\x80", net.now))
     a.take(a.links.on_writable(link, 5, net.now))
