@@ -19,7 +19,7 @@ COMMANDS: dict[str, tuple[list[str], float | None]] = {
     "from reachp2p import Agent; Agent": (["-c", "from reachp2p import Agent; Agent"], None),
     "import reachp2p.core.engine": (["-c", "import reachp2p.core.engine"], None),
     "reachp2p --help": (["-m", "reachp2p", "--help"], 0.200),
-    "reachp2p members --help": (["-m", "reachp2p", "members", "--help"], 0.200),
+    "reachp2p members --help": (["-m", "reachp2p", "members", "--help"], None),
 }
 
 

@@ -11,20 +11,18 @@ an error here, at the line that declares it.
 
 from __future__ import annotations
 
-import difflib
 import warnings
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from reachp2p._handler import Handler
-from reachp2p._signature import read_signature
-from reachp2p.context import CallingNode, Context
 from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult
 from reachp2p.core.ids import check_agent_id, check_capability, check_tag_key, check_version
 from reachp2p.errors import InvalidIdentifier, LocalProtocolError
 
 if TYPE_CHECKING:
+    from reachp2p._handler import Handler
+    from reachp2p.context import CallingNode
     from reachp2p.runtime.handlers import InvokeContext
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -147,6 +145,11 @@ class Agent:
         timeout: float | None,
         concurrency: int,
     ) -> None:
+        # A node that only calls others needs no agent, and so none of what reads types and checks schemas (40 ms).
+        from reachp2p._handler import Handler
+        from reachp2p._signature import read_signature
+        from reachp2p.context import Context
+
         if name in self._handlers:
             raise InvalidIdentifier(f"capability {name!r} of {self.id} is declared twice")
         if len(self._handlers) == CAPABILITIES_MAX:
@@ -172,6 +175,8 @@ class Agent:
 
 
 def _check_tags(tags: Mapping[str, str]) -> dict[str, str]:
+    import difflib
+
     if len(tags) > TAGS_MAX:
         raise InvalidIdentifier(f"{len(tags)} tags; an agent has at most {TAGS_MAX}")
     for key, value in tags.items():

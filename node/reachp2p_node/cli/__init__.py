@@ -7,6 +7,6 @@ from collections.abc import Sequence
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 failed, 2 misused, 3 forced to stop."""
-    from reachp2p_node.cli.app import run
+    from reachp2p_node.cli.app import main as run
 
     return run(arguments)

@@ -15,11 +15,12 @@ import msgspec
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
-    """The process has its life."""
+    """The process has its life, and listens at `address`."""
 
     at: float
     name: str
     node: str
+    address: str
     epoch: int
     process: int
 
@@ -62,10 +63,9 @@ class Called(msgspec.Struct, frozen=True, kw_only=True, tag="called"):
     """A call of the writer's ended; `code` 0 is a result, `attempts` counts the instances asked."""
 
     at: float
-    capability: str
+    agent: str
     code: int
     attempts: int
-    seconds: float
     detail: str = ""
 
 
