@@ -259,7 +259,7 @@ class Engine:
 
     def members(self) -> list[MemberView]:
         """All members in NodeId order, this node included."""
-        return self._questions.members(self._now)
+        return self._questions.members()
 
     def agents(self) -> list[AgentView]:
         """All instances, by agent id and NodeId."""
@@ -322,7 +322,7 @@ class Engine:
         for step in steps:
             match step:
                 case Step.ASK:
-                    self._open_life()
+                    self._open_life(now)
                     more = parts.life.asked(parts.contacts.ask(now), now)
                     self._take_steps(more, now)
                 case Step.RUN:
@@ -335,11 +335,11 @@ class Engine:
                 case Step.STOP:
                     self._stop(now)
 
-    def _open_life(self) -> None:
+    def _open_life(self, now: float) -> None:
         life = self._parts.life.life
         assert life is not None, "the life cycle has opened it"
         if self._parts.own.life != life:
-            self._parts.own.open(life)
+            self._parts.own.open(life, now)
 
     def _run(self, now: float) -> None:
         """The life is ours: announce it, offer our agents, serve."""
@@ -348,7 +348,7 @@ class Engine:
         if not is_first:  # after a pause: what was said under the former life is over
             self._inbound.link_outputs(parts.links.close_all(now, "a new life of this node begins"), now)
             self._upkeep.stop()
-        self._open_life()
+        self._open_life(now)
         life = parts.own.life
         assert life is not None, "just opened"
         parts.routing.set_node(parts.own.node, *self._questions.own_state(), parts.own.name, life)

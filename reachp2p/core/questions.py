@@ -26,10 +26,10 @@ class Questions:
             return MemberState.LEFT, False
         return MemberState.ALIVE, phase in (Phase.PAUSED, Phase.FENCING)
 
-    def members(self, now: float) -> list[MemberView]:
+    def members(self) -> list[MemberView]:
         """All members in NodeId order, this node included once its life is open."""
         views = [self._view(member) for member in self._parts.table]
-        own = self._own_view(now)
+        own = self._own_view()
         if own is not None:
             views.append(own)
             views.sort(key=lambda view: view.node)
@@ -54,7 +54,7 @@ class Questions:
             refused=member.refused,
         )
 
-    def _own_view(self, now: float) -> MemberView | None:
+    def _own_view(self) -> MemberView | None:
         own = self._parts.own
         if own.life is None:
             return None
@@ -69,7 +69,7 @@ class Questions:
             complete=own.version,
             addresses=own.addresses,
             zone=self._parts.settings.zone,
-            state_since=now,
+            state_since=own.since,
             rtt=None,
             linked=False,
             refused=False,

@@ -31,16 +31,19 @@ class OwnNode:
         self._checker = checker
         self._clock = clock
         self.life: Life | None = None
+        self.since = 0.0
+        """When this life began, monotonic seconds."""
         self.incarnation = 0
         self.version = 0
         self.floor = 0
         self.has_left = False
         self._head: Checked[Head] | None = None
 
-    def open(self, life: Life) -> None:
-        """Begin a life: incarnation and version start at 0, nothing of a former life is kept."""
+    def open(self, life: Life, now: float) -> None:
+        """Begin a life at `now`: incarnation and version start at 0, nothing of a former life is kept."""
         assert self.life is None or life > self.life, "lives only grow"
         self.life = life
+        self.since = now
         self.incarnation = 0
         self.version = 0
         self.floor = 0
