@@ -79,7 +79,7 @@ def split_host_port(text: str, default_port: int | None = None) -> tuple[str, in
         if default_port is None:
             raise InvalidIdentifier(f"address {text!r}: the port is missing, as in 127.0.0.1:7946")
         return host, default_port
-    if not (port_text.isascii() and port_text.isdigit() and int(port_text) <= 65535):
+    if not (port_text.isascii() and port_text.isdigit() and len(port_text) <= 5 and int(port_text) <= 65535):
         raise InvalidIdentifier(f"address {text!r}: the port must be a number from 0 to 65535")
     return host, int(port_text)
 
@@ -87,6 +87,8 @@ def split_host_port(text: str, default_port: int | None = None) -> tuple[str, in
 _LABEL = r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?"
 _AGENT_ID = re.compile(rf"{_LABEL}/{_LABEL}")
 _CAPABILITY = re.compile(rf"{_LABEL}(?:\.{_LABEL}){{0,7}}")
+CAPABILITY_CHARACTERS_MAX = 256
+"""As many as a message holds (`wire.messages.Text`)."""
 _TAG_KEY = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 _VERSION = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
@@ -106,10 +108,12 @@ def check_agent_id(text: str) -> str:
 
 
 def check_capability(text: str) -> str:
-    """Return `text` if it is 1 to 8 dotted lower-case labels, as in `text.summarize`."""
-    if not _CAPABILITY.fullmatch(text):
+    """Return `text` if it is 1 to 8 dotted lower-case labels of at most 256 characters together, as in
+    `text.summarize`."""
+    if len(text) > CAPABILITY_CHARACTERS_MAX or not _CAPABILITY.fullmatch(text):
         raise InvalidIdentifier(
-            f"capability {text!r}: write dotted labels of lower case letters, digits, '-' and '_', as in text.summarize"
+            f"capability {text!r}: write dotted labels of lower case letters, digits, '-' and '_' "
+            f"of at most {CAPABILITY_CHARACTERS_MAX} characters, as in text.summarize"
         )
     return text
 
