@@ -49,7 +49,7 @@ QUEUE_MAX = CREDIT_AT_OPENING + WINDOW
 """The bound: what the engine may send before it is told anything, and a window. More is a defect and ends the link."""
 REPORT_EVERY = WINDOW // 4
 """Bytes sent between two reports of room while nothing waits."""
-CLOSE_TIMEOUT = 2.0
+CLOSE_TIMEOUT = 1.0
 """Seconds for everything that follows a Close, either way."""
 READS_AT_ONCE = 16
 """Reads of a busy link before other tasks run (with READ_BYTES: 1 MiB)."""

@@ -414,11 +414,12 @@ class Node:
     def _take_event(self, event: Event) -> None:
         if isinstance(event, CallEnded):
             self._calls.on_ended(event)
-        elif isinstance(event, MemberChanged | RecordChanged | Started | Resumed):
-            self._changed.set()
-        if isinstance(event, Started):
-            self.started_at = time.time()
-        log_event(event)
+        else:
+            if isinstance(event, MemberChanged | RecordChanged | Started | Resumed):
+                self._changed.set()
+            if isinstance(event, Started):
+                self.started_at = time.time()
+            log_event(event)
         self._events.put(event)
 
 

@@ -133,19 +133,26 @@ class Links:
     # Accepting
 
     async def listen(self) -> None:
-        """Accept links until `stop_listening`."""
+        """Accept links until `stop_listening`, or until cancelled; then the listening socket is closed."""
+        try:
+            await self._accept_all()
+        except trio.ClosedResourceError:
+            logger.debug("accepting no more links")
+        finally:
+            self._listener.close()
+
+    async def _accept_all(self) -> None:
         accepts = 0
-        while self._listener.fileno() >= 0:
+        while True:
             try:
                 accepted, _ = self._listener.accept()
             except BlockingIOError:
                 accepts = 0
-                try:
-                    await trio.lowlevel.wait_readable(self._listener)
-                except trio.ClosedResourceError:
-                    return
+                await trio.lowlevel.wait_readable(self._listener)
                 continue
             except OSError as error:
+                if self._listener.fileno() < 0:
+                    return
                 await self._accept_failed(error)
                 continue
             self._admit(accepted)
