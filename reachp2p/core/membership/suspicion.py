@@ -70,6 +70,8 @@ class Suspicion:
     own_refusal_at: float | None = None
     others: dict[NodeId, Grade] = field(default_factory=dict)
     """Distinct accusers but ourselves, at most `kept_accusers`; the lowest NodeIds are kept."""
+    refused_elsewhere: bool = False
+    """Another member knows of a refusal, too; true for good, whoever is kept in `others`."""
     told_dead: bool = False
     """We heard of it first as DEAD: the timer is at its minimum."""
     probe_failed: bool = False
@@ -78,7 +80,12 @@ class Suspicion:
     timer_ended: bool = False
 
     def hear(self, accuser: NodeId, grade: Grade) -> bool:
-        """Note another member's accusation; true if it changed what is kept (and is worth passing on)."""
+        """Note another member's accusation; true if it changed what is known (and is worth passing on)."""
+        is_first_refusal = grade >= Grade.REFUSAL and not self.refused_elsewhere
+        self.refused_elsewhere = self.refused_elsewhere or is_first_refusal
+        return self._keep(accuser, grade) or is_first_refusal
+
+    def _keep(self, accuser: NodeId, grade: Grade) -> bool:
         known = self.others.get(accuser)
         if known is not None:
             if grade <= known:
@@ -98,17 +105,13 @@ class Suspicion:
         """C: independent accusers beyond the first."""
         return max(0, min(self.expected, len(self.others) + self.own - 1))
 
-    @property
-    def is_refused(self) -> bool:
-        """Own refusal plus one from another member: the process is gone."""
-        return self.own_refusal_at is not None and any(g >= Grade.REFUSAL for g in self.others.values())
-
     def ends_at(self, refusal_floor: float) -> float:
         """When the timer ends, given what is known now. `refusal_floor`: one period plus two round trips, seconds."""
-        if self.is_refused:
-            assert self.own_refusal_at is not None
-            return self.own_refusal_at + refusal_floor
         if self.told_dead:
-            return max(self.floor, self.started + self.minimum)
-        timeout = suspicion_timeout(self.minimum, self.maximum, self.expected, self.confirmations)
-        return max(self.floor, self.started + timeout)
+            timeout = self.minimum
+        else:
+            timeout = suspicion_timeout(self.minimum, self.maximum, self.expected, self.confirmations)
+        ends = max(self.floor, self.started + timeout)
+        if self.own_refusal_at is not None and self.refused_elsewhere:  # its process is gone
+            return min(ends, self.own_refusal_at + refusal_floor)
+        return ends
