@@ -111,4 +111,4 @@ async def review(text: str, context: Context, lengths: int = 3, at_once: int = 6
     async with trio.open_nursery() as nursery:
         for place in range(len(passages)):
             nursery.start_soon(read, place)
-    return {"passages": len(passages), "reviews": reviews}
+    return {"keywords": await ask("text.keywords", text=text, count=8), "reviews": reviews}

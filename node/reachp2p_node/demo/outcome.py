@@ -24,7 +24,7 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
 
     victim: str
     capability: str
-    killed_at: float
+    killed_at: float | None
     restarted_at: float | None
 
 
@@ -61,8 +61,11 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What each process saw at the end."""
 
 
-def judge(journals: Mapping[str, Sequence[Line]], act: Act) -> Outcome:
-    """Add up a run. `journals` are by process name; the victim's holds the lines of both its lives."""
+def judge(journals: Mapping[str, Sequence[Line]], act: Act, problems: Sequence[str] = ()) -> Outcome:
+    """Add up a run. `journals` are by process name; the victim's holds the lines of both its lives.
+
+    `problems` are those that the demo met itself.
+    """
     survivors = {name: lines for name, lines in journals.items() if name != act.victim}
     epochs = [line.epoch for line in journals.get(act.victim, ()) if isinstance(line, Started)]
     old = epochs[0] if epochs else None
@@ -94,10 +97,10 @@ def judge(journals: Mapping[str, Sequence[Line]], act: Act) -> Outcome:
         ),
     }
     alarms = false_alarms(survivors, act.victim)
-    problems = _problems(figures, waits, old, new)
+    found = [*problems, *_problems(figures, waits, old, new)]
     return Outcome(
-        ok=not problems,
-        problems=problems,
+        ok=not found,
+        problems=found,
         epochs={"before": old, "after": new},
         false_alarms=alarms,
         members={name: last_views(lines) for name, lines in journals.items()},
@@ -106,8 +109,10 @@ def judge(journals: Mapping[str, Sequence[Line]], act: Act) -> Outcome:
     )
 
 
-def in_flight(lines: Sequence[Line], moment: float) -> int:
+def in_flight(lines: Sequence[Line], moment: float | None) -> int:
     """Handlers that had begun and not ended at that moment."""
+    if moment is None:
+        return 0
     begun = {line.call for line in lines if isinstance(line, Serving) and line.at <= moment}
     ended = {line.call for line in lines if isinstance(line, Served) and line.at <= moment}
     return len(begun - ended)

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from reachp2p.errors import ErrorCode, NodeError
-from reachp2p_node.demo.journal import Started, Tail
+from reachp2p_node.demo.journal import Line, Started, Tail
 from reachp2p_node.demo.member import JOURNAL, STATE
 
 STOP_PATIENCE = 3.0
@@ -72,16 +72,16 @@ class Stage:
         first = next(iter(self.tails.values()))
         return next(line.address for line in first.lines if isinstance(line, Started))
 
-    def read(self) -> None:
-        """Take in what the journals have to say. Raises `NodeError` if a process has ended by itself."""
-        for tail in self.tails.values():
-            tail.read()
+    def read(self) -> list[tuple[str, Line]]:
+        """What the journals have to say since the last look. Raises `NodeError` if a process has ended by itself."""
+        new = [(name, line) for name, tail in self.tails.items() for line in tail.read()]
         for name, process in self._processes.items():
             if process.poll() is not None and process.pid not in self._killed:
                 raise NodeError(
-                    ErrorCode.NODE_FAILED if hasattr(ErrorCode, "NODE_FAILED") else ErrorCode.STATE_DAMAGED,
+                    ErrorCode.NODE_LOST,
                     f"the demo's process {name} ended with {process.returncode}: {self._last_words(name)}",
                 )
+        return new
 
     def close(self) -> None:
         """Stop every process, politely first, and remove the folder unless it is to be kept; again is harmless."""

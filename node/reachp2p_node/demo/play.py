@@ -1,0 +1,58 @@
+"""`reachp2p demo`: reads the text, plays the story, prints what came of it, and clears everything away."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+import trio
+
+from reachp2p_node.cli import output
+from reachp2p_node.demo.passages import read_text
+from reachp2p_node.demo.screen import LineScreen, LiveScreen, print_summary
+from reachp2p_node.demo.stage import Stage
+from reachp2p_node.demo.story import CAST, Story
+
+SHIPPED = "keeping_time.txt"
+
+
+def play(text_file: Path | None, *, keep: bool, as_json: bool) -> int:
+    """Run the demo; 0 only if everything it is to show was seen. Raises `ConfigurationInvalid` for a text of no use."""
+    text = read_text(text_file) if text_file is not None else _shipped_text()
+    console = output.console(stderr=as_json)
+    with _terminated_as_interrupted(), Stage(keep=keep) as stage:
+        screen = LiveScreen(console, list(CAST)) if console.is_terminal else LineScreen(console)
+        with screen:
+            story = Story(stage, screen, text)
+            outcome = trio.run(story.run)
+        stage.close()
+    if as_json:
+        output.print_json(msgspec.to_builtins(outcome))
+    else:
+        print_summary(console, story.watch, outcome, story.review)
+    if keep:
+        output.note(f"logs, journals and state are in {stage.folder}")
+    return output.OK if outcome.ok else output.FAILED
+
+
+def _shipped_text() -> str:
+    return files("reachp2p_node.demo").joinpath(SHIPPED).read_text(encoding="utf-8")
+
+
+@contextmanager
+def _terminated_as_interrupted() -> Iterator[None]:
+    """SIGTERM ends the demo as Ctrl-C does: with its processes cleared away."""
+
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
