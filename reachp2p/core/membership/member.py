@@ -53,7 +53,10 @@ def precedence(new: Checked[Head], held: Checked[Head]) -> Precedence:
 
 
 def rank_after(old: MemberState, seen: Precedence) -> MemberState:
-    """The rank a member has once a superseding head is held: doubt ends with a new life or a new incarnation only."""
+    """The rank a member has once a superseding head is held: doubt ends with a new life or a new incarnation only,
+    LEFT with a new life only (a second LEFT with a higher incarnation is still LEFT)."""
+    if old is MemberState.LEFT and seen is not Precedence.NEW_LIFE:
+        return MemberState.LEFT
     match seen:
         case Precedence.LEFT:
             return MemberState.LEFT

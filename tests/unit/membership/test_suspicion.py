@@ -149,7 +149,6 @@ def test_what_is_kept_does_not_depend_on_the_order_in_which_it_was_heard() -> No
             (
                 sorted(doubt.others.items()),
                 doubt.confirmations,
-                doubt.is_refused,
                 doubt.ends_at(REFUSAL_FLOOR),
             )
         )
