@@ -220,19 +220,18 @@ def _holder(lock: int) -> int:
 
 def _short_socket_path(folder: Path) -> Path:
     """A path that fits a socket, in a private folder of this user's."""
-    base = os.environ.get("XDG_RUNTIME_DIR", "")
-    root = (
-        Path(base) / "reachp2p"
-        if os.path.isabs(base)
-        else Path(tempfile.gettempdir()) / f"reachp2p-{os.getuid()}"
-    )
+    name = hashlib.blake2b(os.fsencode(folder), digest_size=8).hexdigest() + ".sock"
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    roots = [Path(runtime) / "reachp2p"] if os.path.isabs(runtime) else []
+    roots += [Path(base) / f"reachp2p-{os.getuid()}" for base in (tempfile.gettempdir(), "/tmp")]
+    root = next((one for one in roots if len(os.fsencode(one / name)) <= SOCKET_PATH_BYTES_MAX), roots[-1])
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = root.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or stat.S_IMODE(found.st_mode) & 0o077:
         raise ConfigurationInvalid(
             f"{root} is not a private folder of this user: remove it, or use a shorter state path"
         )
-    return root / (hashlib.blake2b(os.fsencode(folder), digest_size=12).hexdigest() + ".sock")
+    return root / name
 
 
 def _forget_locks() -> None:
