@@ -30,6 +30,8 @@ end the round, so a short wait costs only indirect probes."""
 PROBE_TIMEOUT_FLOOR = 0.2
 RELAYS_MAX = 256
 """Pings under way for others; a further PingReq is refused and counted."""
+RELAYED_BYTES_MAX = 512
+"""Of a datagram that a `RelayedAck` holds. An Ack alone has about 200; a longer one would not fit into ours."""
 
 
 class ProbeDue(msgspec.Struct, frozen=True):
@@ -121,6 +123,7 @@ class Prober:
         self._relay_tokens: dict[NodeId, tuple[float, float]] = {}
         self._order: list[NodeId] = []
         self._position = 0
+        self._to_come: dict[NodeId, None] = {}
 
     def start(self, now: float) -> None:
         """Begin probing at a random phase, so that a cluster started at once does not probe in step."""
@@ -136,7 +139,10 @@ class Prober:
 
     def add(self, node: NodeId) -> None:
         """A new member takes a random place among those still to come (SWIM §4.3), so that detection times of members
-        that joined together are independent."""
+        that joined together are independent. One still to come keeps its place: restarts lengthen no pass."""
+        if node in self._to_come:
+            return
+        self._to_come[node] = None
         span = len(self._order) - self._position
         self._order.insert(self._position + self._rng.randrange(span + 1), node)
 
@@ -161,12 +167,14 @@ class Prober:
             while self._position < len(self._order):
                 node = self._order[self._position]
                 self._position += 1
+                del self._to_come[node]
                 member = self._table.get(node)
                 if member is not None and member.state in (MemberState.ALIVE, MemberState.SUSPECT):
                     return member
             self._order = [m.node for m in self._table if m.state in (MemberState.ALIVE, MemberState.SUSPECT)]
             self._rng.shuffle(self._order)
             self._position = 0
+            self._to_come = dict.fromkeys(self._order)
         return None
 
     def probe(self, member: Member, now: float) -> bool:
@@ -293,6 +301,9 @@ class Prober:
         relay = self._relays.get(nonce)
         if relay is None or relay.target != source:
             self._counters.add("dropped.ack.no_relay")
+            return None
+        if not 0 < len(datagram) <= RELAYED_BYTES_MAX:
+            self._counters.add("dropped.ack.relayed_size")
             return None
         self._drop_relay(nonce)
         return relay.origin, relay.origin_address, RelayedAck(nonce=nonce, datagram=datagram)

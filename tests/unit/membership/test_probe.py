@@ -1,0 +1,393 @@
+"""Probe rounds: who is asked when, what ends a round, and what a helper does (SWIM §3.1, §4.3, Lifeguard §IV.A)."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from reachp2p.core.ids import NodeId
+from reachp2p.core.membership.probe import (
+    PROBE_TIMEOUT_FLOOR,
+    RELAYS_MAX,
+    DirectProbeDue,
+    ProbeDue,
+    ProbeEnds,
+    ProbeResult,
+    RelayEnds,
+    RelayNackDue,
+    answer,
+)
+from reachp2p.core.wire.messages import Ack, Nack, Ping, PingReq, RelayedAck
+from tests.support import Author, address, life, node_id, seeded
+from tests.unit.membership.watch import Watch
+
+ANN = Author(1)
+NONCE = b"8 bytes!"
+
+
+def start(watch: Watch, number: int = 1) -> bytes:
+    """Begin a round with a member; its nonce."""
+    assert watch.prober.probe(watch.row(number), watch.now)
+    return watch.pings()[node_id(number)]
+
+
+# One round
+
+
+def test_a_round_begins_with_a_ping_and_ends_with_its_ack() -> None:
+    watch = Watch(1, 2, 3)
+    assert watch.prober.probe(watch.row(1), 0.0)
+    ((target, ping),) = watch.sent
+    assert target == node_id(1)
+    assert isinstance(ping, Ping)
+    assert ping.origin is None
+    assert watch.timers.due_at(DirectProbeDue(ping.nonce)) == 0.5
+    assert watch.timers.due_at(ProbeEnds(ping.nonce)) == 1.0
+    watch.run(0.04)
+    assert watch.ack(ping.nonce, ANN.head()) == ProbeResult(ANN.node, life(), answered=True)
+    assert len(watch.timers) == 0
+    assert watch.row(1).rtt == pytest.approx(0.04)
+    assert watch.row(1).reached == {ANN.address: True}
+
+
+def test_only_one_round_with_a_member_runs_at_a_time() -> None:
+    watch = Watch(1, 2)
+    start(watch)
+    assert watch.prober.is_probing(node_id(1))
+    assert not watch.prober.probe(watch.row(1), 0.0)
+    assert watch.prober.probe(watch.row(2), 0.0)
+
+
+def test_a_member_without_address_cannot_be_probed() -> None:
+    watch = Watch()
+    watch.meet(ANN.head(addresses=[]))
+    assert not watch.prober.probe(watch.row(1), 0.0)
+    assert watch.sent == []
+
+
+def test_a_late_ack_makes_helpers_and_a_link_probe_too() -> None:
+    watch = Watch(1, 2, 3, 4, 5)
+    nonce = start(watch)
+    watch.run(0.5)
+    requests = watch.sent
+    assert [node for node, _ in requests] == [node_id(n) for n in (2, 3, 4)]  # k = 3, never the target
+    assert all(m == PingReq(nonce=nonce, target=node_id(1), timeout_ms=500) for _, m in requests)
+    assert watch.probed_links == [(node_id(1), nonce)]
+    assert watch.counters.value("probe.indirect") == 1
+
+
+def test_helpers_are_alive_members_and_as_many_as_there_are() -> None:
+    watch = Watch(1, 2, 3)
+    nonce = start(watch)
+    watch.meet(Author(3).head(left=True))
+    watch.run(0.5)
+    assert [(node, m.nonce) for node, m in watch.sent if isinstance(m, PingReq)] == [(node_id(2), nonce)]
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_an_ack_ends_the_round_at_any_time_whichever_way_it_came(direct: bool) -> None:
+    watch = Watch(1, 2, 3)
+    nonce = start(watch)
+    watch.run(0.9)
+    assert watch.ack(nonce, ANN.head(), direct=direct) == ProbeResult(ANN.node, life(), answered=True)
+    watch.run(5.0)
+    assert watch.changes[3:] == []
+    # Whether a late direct Ack was late or answered by way of a helper is not known: it is no measurement.
+    assert watch.row(1).rtt is None
+    assert watch.row(1).reached == ({ANN.address: True} if direct else {})
+
+
+def test_a_round_that_nobody_answers_fails_after_its_period() -> None:
+    watch = Watch(1, 2, 3)
+    nonce = start(watch)
+    watch.run(0.999)
+    assert watch.prober.is_probing(node_id(1))
+    watch.run(1.0)
+    assert not watch.prober.is_probing(node_id(1))
+    assert watch.counters.value("probe.failed") == 1
+    assert watch.ack(nonce, ANN.head()) is None
+    assert watch.counters.value("probe.ack_late") == 1
+
+
+def test_the_ack_of_another_life_or_another_node_ends_nothing() -> None:
+    watch = Watch(1, 2)
+    nonce = start(watch)
+    assert watch.ack(nonce, ANN.head(2)) is None
+    assert watch.ack(nonce, Author(2).head()) is None
+    assert watch.prober.is_probing(node_id(1))
+    assert watch.counters.value("dropped.ack.other_life") == 1
+    assert watch.counters.value("dropped.ack.wrong_source") == 1
+
+
+def test_rounds_that_this_node_slept_through_say_nothing() -> None:
+    watch = Watch(1, 2)
+    start(watch, 1)
+    start(watch, 2)
+    results = watch.prober.void_rounds()
+    assert results == [
+        ProbeResult(node_id(1), life(), answered=False, void=True),
+        ProbeResult(node_id(2), life(), answered=False, void=True),
+    ]
+    assert len(watch.timers) == 0
+
+
+# Time-outs and local health
+
+
+@pytest.mark.parametrize(
+    ("rtt", "wait"), [(None, 0.5), (0.001, PROBE_TIMEOUT_FLOOR), (0.06, 0.3), (0.4, 0.5)]
+)
+def test_the_direct_wait_follows_the_round_trip_within_bounds(rtt: float | None, wait: float) -> None:
+    watch = Watch(1)
+    watch.row(1).rtt = rtt
+    nonce = start(watch)
+    assert watch.timers.due_at(DirectProbeDue(nonce)) == pytest.approx(wait)
+    assert watch.timers.due_at(ProbeEnds(nonce)) == 1.0
+
+
+def test_an_unhealthy_node_gives_others_more_time_and_probes_less() -> None:
+    watch = Watch(1, 2)
+    watch.health.worse(3)
+    nonce = start(watch)
+    assert watch.timers.due_at(DirectProbeDue(nonce)) == 2.0
+    assert watch.timers.due_at(ProbeEnds(nonce)) == 4.0
+    watch.prober.on_probe_due(0.0)
+    assert watch.timers.due_at(ProbeDue()) == 4.0
+
+
+@pytest.mark.parametrize(
+    ("nacks", "health"), [((), 3), ((2,), 2), ((2, 2, 2), 2), ((2, 3, 4), 0), ((9, 1), 3)]
+)
+def test_a_failed_probe_costs_one_for_each_helper_that_was_silent(
+    nacks: tuple[int, ...], health: int
+) -> None:
+    watch = Watch(1, 2, 3, 4, 9)
+    nonce = start(watch)
+    watch.run(0.5)
+    for helper in nacks:
+        watch.nack(nonce, helper)
+    watch.run(1.0)
+    assert watch.health.value == health
+
+
+def test_a_failed_probe_that_nobody_could_help_with_costs_one() -> None:
+    watch = Watch(1)
+    start(watch)
+    watch.run(1.0)
+    assert watch.health.value == 1
+
+
+def test_an_answered_probe_heals() -> None:
+    watch = Watch(1)
+    watch.health.worse(2)
+    watch.ack(start(watch), ANN.head())
+    assert watch.health.value == 1
+
+
+def test_an_ack_after_a_nack_is_an_answer_and_is_counted() -> None:
+    watch = Watch(1, 2)
+    nonce = start(watch)
+    watch.run(0.5)
+    watch.nack(nonce, 2)
+    assert watch.ack(nonce, ANN.head(), direct=False) is not None
+    assert watch.counters.value("probe.ack_after_nack") == 1
+
+
+# Rounds in turn
+
+
+def probed(watch: Watch, periods: int) -> list[int]:
+    """Whom the next periods probe; everybody answers at once."""
+    order: list[int] = []
+    for _ in range(periods):
+        watch.prober.on_probe_due(watch.now)
+        for node, nonce in watch.pings().items():
+            number = int.from_bytes(node[:2], "big")
+            order.append(number)
+            watch.ack(nonce, watch.row(number).head)
+    return order
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_each_member_is_probed_once_a_pass_and_within_2n_minus_1_periods(seed: int) -> None:
+    watch = Watch(*range(1, 9), rng=seeded(seed))
+    order = probed(watch, 80)
+    for start_of_pass in range(0, 80, 8):
+        assert sorted(order[start_of_pass : start_of_pass + 8]) == list(range(1, 9))
+    for number in range(1, 9):
+        times = [at for at, probed_number in enumerate(order) if probed_number == number]
+        assert max(later - earlier for earlier, later in pairwise(times)) <= 2 * 8 - 1
+
+
+def test_passes_are_shuffled() -> None:
+    order = probed(Watch(*range(1, 9), rng=seeded(3)), 40)
+    assert len({tuple(order[at : at + 8]) for at in range(0, 40, 8)}) > 1
+
+
+def test_nobody_to_probe_is_no_trouble() -> None:
+    watch = Watch()
+    assert probed(watch, 2) == []
+    watch.meet(ANN.head(left=True))
+    assert probed(watch, 2) == []
+    assert watch.timers.due_at(ProbeDue()) == 1.0
+
+
+def test_dead_and_departed_members_are_passed_over() -> None:
+    watch = Watch(1, 2, 3, rng=seeded(1))
+    watch.meet(Author(2).head(left=True))
+    watch.table.doubt(node_id(3), watch.state(3).DEAD, 0.0, "gone")
+    assert probed(watch, 3) == [1, 1, 1]
+
+
+def test_a_newcomer_takes_a_place_in_the_running_pass() -> None:
+    places: dict[int, None] = {}
+    for seed in range(40):
+        watch = Watch(*range(1, 9), rng=seeded(seed))
+        before = probed(watch, 4)
+        watch.meet(Author(9).head())
+        rest = probed(watch, 5)
+        assert sorted(before + rest) == list(range(1, 10))
+        places[rest.index(9)] = None
+    assert sorted(places) == [
+        0,
+        1,
+        2,
+        3,
+        4,
+    ]  # at random, so that detection times of those that joined together differ
+
+
+def test_a_node_that_restarts_again_and_again_does_not_lengthen_the_pass() -> None:
+    watch = Watch(*range(1, 9), rng=seeded(1))
+    for epoch in range(2, 2_000):
+        watch.meet(ANN.head(epoch))
+    order = probed(watch, 16)
+    assert sorted(order[:8]) == list(range(1, 9))
+    assert sorted(order[8:]) == list(range(1, 9))
+
+
+def test_probing_begins_at_a_random_phase() -> None:
+    due = []
+    for seed in range(20):
+        watch = Watch(1, rng=seeded(seed))
+        watch.prober.start(100.0)
+        at = watch.timers.due_at(ProbeDue())
+        assert at is not None
+        due.append(at)
+    assert all(100.0 <= at < 101.0 for at in due)
+    assert len(set(due)) == 20
+
+
+def test_a_stopped_prober_forgets_everything() -> None:
+    watch = Watch(1, 2)
+    watch.prober.start(0.0)
+    start(watch)
+    watch.prober.on_ping_req(
+        node_id(2), address(2), PingReq(nonce=NONCE, target=node_id(1), timeout_ms=500), 0.0
+    )
+    watch.prober.stop()
+    assert len(watch.timers) == 0
+    assert not watch.prober.is_probing(node_id(1))
+
+
+# For others
+
+
+def ping_req(
+    watch: Watch, nonce: bytes = NONCE, origin: int = 2, target: int = 1, timeout_ms: int = 500
+) -> None:
+    request = PingReq(nonce=nonce, target=node_id(target), timeout_ms=timeout_ms)
+    watch.prober.on_ping_req(node_id(origin), address(origin), request, watch.now)
+
+
+def test_a_helper_pings_hands_the_ack_back_whole_and_is_done() -> None:
+    watch = Watch(1, 2)
+    ping_req(watch)
+    assert watch.sent == [(node_id(1), Ping(nonce=NONCE, origin=node_id(2)))]
+    assert watch.prober.on_relayed(NONCE, node_id(1), b"the whole datagram") == (
+        node_id(2),
+        address(2),
+        RelayedAck(nonce=NONCE, datagram=b"the whole datagram"),
+    )
+    assert watch.prober.on_relayed(NONCE, node_id(1), b"again") is None
+    assert len(watch.timers) == 0
+
+
+def test_a_helper_nacks_at_80_percent_and_still_hands_on_a_later_ack() -> None:
+    watch = Watch(1, 2)
+    ping_req(watch)
+    assert watch.timers.due_at(RelayNackDue(NONCE)) == pytest.approx(0.4)
+    assert watch.timers.due_at(RelayEnds(NONCE)) == 0.5
+    watch.run(0.45)
+    assert watch.relayed == [(node_id(2), address(2), Nack(nonce=NONCE))]
+    assert watch.prober.on_relayed(NONCE, node_id(1), b"late") is not None
+
+
+def test_a_helper_forgets_at_the_end_of_the_time_out() -> None:
+    watch = Watch(1, 2)
+    ping_req(watch)
+    watch.run(0.5)
+    assert watch.prober.on_relayed(NONCE, node_id(1), b"too late") is None
+    assert watch.counters.value("dropped.ack.no_relay") == 1
+
+
+def test_a_relayed_ack_counts_only_from_its_target() -> None:
+    watch = Watch(1, 2, 3)
+    ping_req(watch)
+    assert watch.prober.on_relayed(NONCE, node_id(3), b"not mine") is None
+    assert watch.prober.on_relayed(NONCE, node_id(1), b"mine") is not None
+
+
+@pytest.mark.parametrize("size", [0, 513, 1_400])
+def test_an_ack_that_no_relayed_ack_can_carry_is_dropped(size: int) -> None:
+    """A target may pad its Ack; forwarding it whole would overflow our datagram."""
+    watch = Watch(1, 2)
+    ping_req(watch)
+    assert watch.prober.on_relayed(NONCE, node_id(1), bytes(size)) is None
+    assert watch.counters.value("dropped.ack.relayed_size") == 1
+    assert watch.prober.on_relayed(NONCE, node_id(1), bytes(512)) is not None  # the honest one still arrives
+
+
+def test_an_unknown_target_and_a_repeated_request_are_dropped() -> None:
+    watch = Watch(1, 2)
+    ping_req(watch, target=77)
+    ping_req(watch)
+    ping_req(watch)
+    assert len(watch.sent) == 1
+    assert watch.counters.value("dropped.ping_req.unknown_target") == 1
+    assert watch.counters.value("dropped.ping_req.duplicate") == 1
+
+
+def test_each_origin_has_five_relays_a_second_and_no_one_elses() -> None:
+    watch = Watch(1, 2, 3)
+
+    def ask(origin: int, count: int) -> int:
+        for _ in range(count):
+            ask.nonce += 1  # type: ignore[attr-defined]
+            ping_req(watch, nonce=ask.nonce.to_bytes(8, "big"), origin=origin)  # type: ignore[attr-defined]
+        return len(watch.sent)
+
+    ask.nonce = 0  # type: ignore[attr-defined]
+    assert ask(2, 8) == 5
+    assert ask(3, 1) == 1
+    watch.run(0.4)
+    assert ask(2, 8) == 2
+    watch.run(60.0)
+    assert ask(2, 8) == 5
+    assert watch.counters.value("dropped.ping_req.rate") == 3 + 6 + 3
+
+
+def test_relays_are_bounded() -> None:
+    watch = Watch(1, ping_req_per_origin=1_000.0)
+    for number in range(RELAYS_MAX + 10):
+        ping_req(watch, nonce=number.to_bytes(8, "big"), origin=100 + number)
+    assert len(watch.sent) == RELAYS_MAX
+    assert watch.counters.value("dropped.ping_req.rate") == 10
+    watch.run(0.5)
+    assert len(watch.timers) == 0
+
+
+def test_a_ping_is_answered_with_its_nonce_and_origin() -> None:
+    assert answer(Ping(nonce=NONCE)) == Ack(nonce=NONCE)
+    assert answer(Ping(nonce=NONCE, origin=NodeId(bytes(32)))) == Ack(nonce=NONCE, origin=NodeId(bytes(32)))
