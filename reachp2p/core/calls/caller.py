@@ -204,9 +204,8 @@ class Caller:
             detail = "no answer in time; it may have been executed" if was_asked else "no link opened in time"
             self._end(call, ErrorCode.DEADLINE_EXCEEDED, detail, now)
         elif not (call.may_switch and self._switch(call, now)):
-            self._timers.set(
-                key, call.deadline
-            )  # nobody else can be asked: it keeps all the time that is left
+            # Nobody else can be asked: the attempt keeps all the time that is left.
+            self._timers.set(key, call.deadline)
 
     # Attempts
 

@@ -28,7 +28,7 @@ from reachp2p.core.wire.messages import (
     SyncWant,
 )
 
-ORDERED = (SyncOffer, SyncDigest, SyncWant, SyncDelta, SyncEnd, SchemaWant, SchemaBodies)
+ORDERED = frozenset({SyncOffer, SyncDigest, SyncWant, SyncDelta, SyncEnd, SchemaWant, SchemaBodies})
 """Messages that keep their order among themselves even when some are large; other large ones may be overtaken."""
 
 PIECE_MAX = 16_384
@@ -41,6 +41,7 @@ FRAME_OVERHEAD = 4
 """The array head of a frame."""
 CREDIT_AT_OPENING = 1_048_576
 """Bytes that may be handed to the driver before it first says how much room it has."""
+_WITH_PAYLOAD = (Request, Reply)
 _SIZE_HINT = 1_024
 """Bytes around a payload that are promised before a message is encoded."""
 
@@ -101,7 +102,7 @@ class Outgoing:
         if size > self._assembly_max or self.queued_bytes + size > self._queue_max:
             return False
         self.queued_bytes += size
-        if isinstance(message, ORDERED):
+        if type(message) in ORDERED:
             self._ordered.append(encoded)
         elif size <= PIECE_MAX:
             self._small.append(encoded)
@@ -216,6 +217,4 @@ class Outgoing:
 
 
 def _size_hint(message: Message) -> int:
-    if isinstance(message, Request | Reply):
-        return len(message.payload) + _SIZE_HINT
-    return _SIZE_HINT
+    return len(message.payload) + _SIZE_HINT if isinstance(message, _WITH_PAYLOAD) else _SIZE_HINT

@@ -24,6 +24,9 @@ from reachp2p.core.wire.limits import WireError
 from reachp2p.core.wire.messages import Ack, Chunk, Goodbye, Hello, HelloProof, Message, Ping, Reply
 from reachp2p.errors import ErrorCode
 
+_OF_LINKS = frozenset({Ping, Ack, Goodbye, Hello, HelloProof})
+"""Messages for the link itself; an `Ack` that is not for us goes up all the same."""
+
 
 class Links:
     """Every link of this engine: dialled, accepted, proven, kept alive, closed."""
@@ -350,31 +353,39 @@ class Links:
         assert node is not None
         assert life is not None
         for message in messages:
-            kind = type(message)
-            if kind is Chunk:
-                assert isinstance(message, Chunk)
+            if isinstance(message, Chunk):
                 whole = link.incoming.add_chunk(message)
                 if whole is None:
                     continue
-                message, kind = whole, type(whole)
-            if isinstance(message, Goodbye) and message.final:
-                self._on_hangup(link, message, now, outputs)
-                return
-            if link.state is LinkState.PARTING and kind is not Reply:
-                if kind is Goodbye or kind is Hello or kind is HelloProof:
-                    raise WireError("goodbye_again")
-                self._counters.add("dropped.message.after_goodbye")
-            elif isinstance(message, Ping):
-                self.send(link.id, Ack(nonce=message.nonce, origin=message.origin))
-            elif isinstance(message, Goodbye):
-                self._on_goodbye(link, message, now, outputs)
+                message = whole
+            if type(message) in _OF_LINKS:
+                self._on_control(link, message, now, outputs)
                 if link.state is LinkState.CLOSED:
                     return
-            elif kind is Hello or kind is HelloProof:
-                raise WireError("hello_again")
-            elif not (isinstance(message, Ack) and message.nonce == link.ping_nonce):
-                link.was_used = link.was_used or kind is not Ack
+            elif link.state is LinkState.PARTING and type(message) is not Reply:
+                self._counters.add("dropped.message.after_goodbye")
+            else:
+                link.was_used = True
                 outputs.append(LinkMessage(link.id, node, life, message))
+
+    def _on_control(self, link: Link, message: Message, now: float, outputs: list[LinkOutput]) -> None:
+        """A message that is for the link itself."""
+        match message:
+            case Ping() if link.state is LinkState.PARTING:
+                self._counters.add("dropped.message.after_goodbye")
+            case Ping():
+                self.send(link.id, Ack(nonce=message.nonce, origin=message.origin))
+            case Ack():
+                if message.nonce != link.ping_nonce and link.node is not None and link.life is not None:
+                    outputs.append(LinkMessage(link.id, link.node, link.life, message))
+            case Goodbye() if message.final:
+                self._on_hangup(link, message, now, outputs)
+            case Goodbye() if link.state is LinkState.PARTING:
+                raise WireError("goodbye_again")
+            case Goodbye():
+                self._on_goodbye(link, message, now, outputs)
+            case _:
+                raise WireError("hello_again")
 
     def _on_goodbye(self, link: Link, goodbye: Goodbye, now: float, outputs: list[LinkOutput]) -> None:
         if link.state is LinkState.PROVEN:

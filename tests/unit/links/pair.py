@@ -106,7 +106,7 @@ class Side:
         self.counters = Counters()
         self.identity: NodeId | None = None
         """What the transport claims to have proven about the other end, for all links of this side."""
-        self.busy: dict[NodeId, None] = {}
+        self.is_busy: Callable[[NodeId], bool] = lambda other: False
         self.outputs: list[LinkOutput] = []
         self.performed: list[Effect] = []
         self.on_output: Callable[[LinkOutput, float], None] | None = None
@@ -123,7 +123,7 @@ class Side:
             timers=self.timers,
             counters=self.counters,
             own_life=lambda: self.life,
-            is_busy=lambda other: other in self.busy,
+            is_busy=lambda other: self.is_busy(other),
         )
 
     # What a test does

@@ -63,6 +63,18 @@ def test_when_the_last_address_fails_nobody_is_dialled_any_more() -> None:
     assert a.links.gauges()["links"] == 0
 
 
+def test_a_link_that_was_open_and_is_lost_is_not_dialled_again_by_itself() -> None:
+    net = Net()
+    a, b = net.side("a"), net.side("b")
+    a.links.ensure(b.node, [b.address, Address("other", 1)], net.now)
+    a.perform()
+    net.run()
+    net.cut(net.wires[0])
+    net.run()
+    assert [(d.end, d.was_proven) for d in a.downs] == [(LinkEnd.LOST, True)]
+    assert sum(isinstance(effect, Dial) for effect in a.performed) == 1
+
+
 def test_one_dial_serves_all_who_want_the_node() -> None:
     net = Net()
     a, b = net.side("a"), net.side("b")
@@ -323,10 +335,10 @@ def test_links_that_are_used_pinned_or_busy_are_not_idle() -> None:
     a.links.pin([b.node])
     net.sleep(900.0)
     a.links.pin([])
-    a.busy[b.node] = None
+    a.is_busy = lambda other: other == b.node
     net.sleep(900.0)
     assert a.downs == []
-    a.busy.clear()
+    a.is_busy = lambda other: False
     net.sleep(30.0)
     assert len(a.downs) == 1
 

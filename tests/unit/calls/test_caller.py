@@ -1,0 +1,632 @@
+"""The calling side: one end for each call, and a second attempt only where it can do no harm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from reachp2p.core.commands import CallSpec, InvokeResult, RouteQuery
+from reachp2p.core.counters import Counters
+from reachp2p.core.effects import SendFrame
+from reachp2p.core.ids import LinkId
+from reachp2p.core.settings import Protocol
+from reachp2p.core.wire.messages import Reply
+from reachp2p.errors import CallFailed, ErrorCode, InvalidIdentifier
+from tests.unit.calls.world import AGENT, CAPABILITY, Node, World
+from tests.unit.links.pair import life
+
+
+def trio(*, repeatable: bool = False, **protocol: float) -> tuple[World, Node, Node, Node]:
+    """A caller and two nodes that offer the capability, `b` being asked first."""
+    world = World()
+    settings = replace(Protocol(), **protocol)  # type: ignore[arg-type]
+    a, b, c = (world.node(name, protocol=settings) for name in "abc")
+    b.offer(repeatable=repeatable)
+    c.offer(repeatable=repeatable)
+    return world, a, b, c
+
+
+def nothing_left(*nodes: Node) -> bool:
+    return all(node.leftovers == {} for node in nodes)
+
+
+# The plain way
+
+
+def test_a_call_dials_asks_and_ends_with_the_result() -> None:
+    world, a, b, c = trio()
+    call = a.call(
+        b"question", session_id=b"s" * 16, idempotency_key="k", traceparent="t", content_type="text/plain"
+    )
+    assert a.caller.pending == 1
+    world.run()
+    (invoke,) = b.invoked
+    assert (invoke.agent, invoke.capability, invoke.payload, invoke.caller) == (
+        AGENT,
+        CAPABILITY,
+        b"question",
+        a.node,
+    )
+    assert (invoke.content_type, invoke.message_id, invoke.attempt) == ("text/plain", call, 1)
+    assert (invoke.session_id, invoke.idempotency_key, invoke.traceparent) == (b"s" * 16, "k", "t")
+    assert (invoke.path, invoke.hops_left) == ((AGENT,), 9)
+    assert invoke.deadline == world.now + 30.0
+    b.finish(result=InvokeResult(payload=b"answer", content_type="text/html"))
+    world.run()
+    ended = a.end_of(call)
+    assert (ended.code, ended.payload, ended.content_type) == (0, b"answer", "text/html")
+    assert (ended.node, ended.agent, ended.attempts) == (b.node, AGENT, 1)
+    assert nothing_left(a, b, c)
+
+
+def test_a_second_call_uses_the_link_of_the_first_and_answers_may_cross() -> None:
+    world, a, b, c = trio()
+    first, second = a.call(b"1"), a.call(b"2")
+    world.run()
+    for number, invoke in sorted(b.running.items(), reverse=True):
+        b.finish(number, InvokeResult(payload=b"to " + invoke.payload))
+    world.run()
+    assert a.end_of(first).payload == b"to 1"
+    assert a.end_of(second).payload == b"to 2"
+    assert a.counters.value("links.dialled") == 1
+    assert nothing_left(a, b, c)
+
+
+def test_a_callee_that_nobody_can_dial_is_called_over_the_link_it_has_opened() -> None:
+    world, a, b, _ = trio()
+    b.dial(a)
+    world.run()
+    world.silent.add(b.address)
+    call = a.call()
+    world.run()
+    b.finish()
+    world.run()
+    assert a.end_of(call).code == 0
+    assert a.counters.value("links.dialled") == 0
+
+
+def test_a_call_to_this_very_node_needs_no_link() -> None:
+    world = World()
+    a = world.node("a")
+    a.offer()
+    call = a.call(b"to myself")
+    (invoke,) = a.invoked
+    assert invoke.caller == a.node
+    a.finish()
+    assert a.end_of(call).payload == b"answer"
+    assert a.counters.value("links.dialled") == 0
+    assert nothing_left(a)
+
+
+def test_a_large_question_and_answer_travel_in_pieces() -> None:
+    world, a, b, _ = trio()
+    call = a.call(b"q" * 1_000_000)
+    world.run()
+    b.finish(result=InvokeResult(payload=b"a" * 1_048_576))
+    world.run()
+    assert b.invoked[0].payload == b"q" * 1_000_000
+    assert a.end_of(call).payload == b"a" * 1_048_576
+
+
+def test_an_agent_with_one_capability_needs_no_other_name() -> None:
+    world, a, b, _ = trio()
+    a.call(query=RouteQuery(agent=AGENT))
+    world.run()
+    assert b.invoked[0].capability == CAPABILITY
+
+
+# Refused at once
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"payload": b"x" * 101}, ErrorCode.PAYLOAD_TOO_LARGE),
+        ({"timeout": 0.0}, ErrorCode.DEADLINE_EXCEEDED),
+        ({"timeout": -1.0}, ErrorCode.DEADLINE_EXCEEDED),
+        ({"timeout": float("nan")}, ErrorCode.DEADLINE_EXCEEDED),
+        ({"hops_left": 0}, ErrorCode.HOPS_USED_UP),
+        ({"path": ("a/b",) * 16}, ErrorCode.HOPS_USED_UP),
+        ({"query": RouteQuery(agent="no/body")}, ErrorCode.NO_HEALTHY_INSTANCE),
+    ],
+)
+def test_what_cannot_succeed_is_refused_before_anything_is_sent(
+    changes: dict[str, object], code: ErrorCode
+) -> None:
+    _, a, _, _ = trio(payload_max=100)
+    with pytest.raises(CallFailed) as caught:
+        a.call(**{"payload": b"x", **changes})  # type: ignore[arg-type]
+    assert caught.value.code is code
+    assert a.performed == []
+    assert nothing_left(a)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"idempotency_key": "k" * 257},
+        {"traceparent": "\ud800"},
+        {"content_type": "text/plain\n"},
+        {"session_id": b"short"},
+    ],
+)
+def test_text_that_would_not_survive_the_wire_is_refused(changes: dict[str, object]) -> None:
+    _, a, _, _ = trio()
+    with pytest.raises(InvalidIdentifier):
+        a.call(**changes)  # type: ignore[arg-type]
+    assert nothing_left(a)
+
+
+def test_so_many_calls_may_be_pending_and_no_more() -> None:
+    _, a, _, _ = trio(pending_calls_max=3)
+    calls = [a.call() for _ in range(3)]
+    with pytest.raises(CallFailed) as caught:
+        a.call()
+    assert caught.value.code is ErrorCode.REFUSED_FULL
+    assert a.cancel(calls[0])
+    a.call()
+
+
+def test_a_draining_caller_starts_nothing_new_and_finishes_the_rest() -> None:
+    world, a, b, _ = trio()
+    call = a.call()
+    a.caller.drain()
+    with pytest.raises(CallFailed) as caught:
+        a.call()
+    assert caught.value.code is ErrorCode.NODE_LOST
+    world.run()
+    b.finish()
+    world.run()
+    assert a.end_of(call).code == 0
+
+
+# Another instance
+
+
+def test_a_node_that_refuses_the_dial_is_passed_over() -> None:
+    world, a, b, c = trio()
+    world.kill(b)
+    call = a.call()
+    world.run()
+    c.finish()
+    world.run()
+    ended = a.end_of(call)
+    assert (ended.code, ended.node, ended.attempts) == (0, c.node, 2)
+    assert c.invoked[0].attempt == 2
+    assert nothing_left(a, c)
+
+
+def test_a_node_without_an_address_is_passed_over_at_once() -> None:
+    world, a, b, c = trio()
+    world.nodes.remove(b)
+    call = a.call()
+    world.run()
+    c.finish()
+    world.run()
+    assert a.end_of(call).code == 0
+
+
+def test_a_silent_dial_is_given_up_after_its_share_of_the_time() -> None:
+    world, a, b, c = trio()
+    world.silent.add(b.address)
+    call = a.call(timeout=4.0)
+    world.sleep(2.7)
+    assert c.invoked == []
+    world.sleep(0.2)  # 70 % of four seconds
+    c.finish()
+    world.run()
+    assert a.end_of(call).code == 0
+    assert nothing_left(a, c)
+
+
+def test_one_refused_by_a_full_instance_goes_to_another() -> None:
+    world, a, b, c = trio()
+    b.agents.clear()
+    b.offer(concurrency=1)
+    world.router.instances.pop()
+    for _ in range(2):
+        a.call()  # one runs, one waits
+    world.run()
+    call = a.call()
+    world.run()
+    assert len(c.running) == 1
+    c.finish()
+    world.run()
+    assert a.end_of(call).attempts == 2
+
+
+def test_one_whose_registry_is_behind_goes_to_another() -> None:
+    world, a, b, c = trio()
+    b.agents.clear()
+    call = a.call()
+    world.run()
+    c.finish()
+    world.run()
+    assert a.end_of(call).code == 0
+
+
+def test_two_refusals_end_the_call_with_the_code_of_the_second() -> None:
+    world, a, b, c = trio()
+    b.agents.clear()
+    c.callee.drain(world.now)
+    call = a.call()
+    world.run()
+    ended = a.end_of(call)
+    assert (ended.code, ended.attempts, ended.node) == (ErrorCode.NODE_LOST, 2, c.node)
+    assert nothing_left(a, b, c)
+
+
+@pytest.mark.parametrize("code", [ErrorCode.SCHEMA_MISMATCH, ErrorCode.HANDLER_FAILED])
+def test_a_mistake_of_the_caller_or_the_handler_is_not_tried_elsewhere(code: ErrorCode) -> None:
+    world, a, b, c = trio(repeatable=True)
+    call = a.call()
+    world.run()
+    b.finish(
+        result=InvokeResult(code=code, detail="/text: missing", executed=code is ErrorCode.HANDLER_FAILED)
+    )
+    world.run()
+    ended = a.end_of(call)
+    assert (ended.code, ended.detail, ended.attempts) == (code, "/text: missing", 1)
+    assert nothing_left(a, b, c)
+
+
+@pytest.mark.parametrize("how", ["link lost", "killed", "dead", "left", "new life"])
+@pytest.mark.parametrize("repeatable", [True, False])
+def test_what_was_asked_of_a_lost_node_is_repeated_only_if_it_may_be(how: str, repeatable: bool) -> None:
+    world, a, b, c = trio(repeatable=repeatable)
+    call = a.call()
+    world.run()
+    assert len(b.running) == 1
+    if how == "link lost":
+        world.lose(a, b)
+    elif how == "killed":
+        world.kill(b)
+    elif how == "new life":
+        a.links.supersede(b.node, life(2), world.now)
+        a.fire()
+    else:
+        a.gone(b)
+    world.run()
+    if repeatable:
+        assert a.caller.pending == 1
+        c.finish()
+        world.run()
+        ended = a.end_of(call)
+        assert (ended.code, ended.attempts, ended.node) == (0, 2, c.node)
+    else:  # at once, not after the timeout (B31)
+        ended = a.end_of(call)
+        assert (ended.code, ended.attempts) == (ErrorCode.OUTCOME_UNKNOWN, 1)
+        assert c.invoked == []
+    assert a.leftovers == c.leftovers == {}
+
+
+def test_a_repeatable_call_that_is_lost_twice_ends_as_outcome_unknown() -> None:
+    world, a, b, c = trio(repeatable=True)
+    call = a.call()
+    world.run()
+    world.lose(a, b)
+    world.lose(a, c)
+    ended = a.end_of(call)
+    assert (ended.code, ended.attempts) == (ErrorCode.OUTCOME_UNKNOWN, 2)
+    assert nothing_left(a, b, c)
+
+
+def test_waiting_for_a_link_to_a_dead_node_ends_at_once() -> None:
+    world, a, b, c = trio()
+    world.silent |= {b.address, c.address}
+    call = a.call()
+    a.gone(b)
+    a.gone(c)
+    ended = a.end_of(call)
+    assert (ended.code, ended.attempts) == (ErrorCode.NODE_LOST, 2)
+    assert nothing_left(a)
+
+
+def test_the_end_of_another_life_changes_nothing() -> None:
+    world, a, b, _ = trio()
+    call = a.call()
+    world.run()
+    a.gone(b, life(0))
+    assert a.caller.pending == 1
+    b.finish()
+    world.run()
+    assert a.end_of(call).code == 0
+
+
+# Time
+
+
+def test_a_slow_repeatable_attempt_is_cancelled_after_its_share_and_repeated() -> None:
+    world, a, b, c = trio(repeatable=True)
+    call = a.call(timeout=10.0)
+    world.sleep(6.9)
+    assert len(b.running) == 1
+    world.sleep(0.2)
+    assert b.running == {}
+    assert [cancel.reason for cancel in b.cancelled] == ["cancelled by the caller"]
+    assert c.invoked[0].deadline == pytest.approx(1_010.0, abs=0.01)
+    c.finish()
+    world.run()
+    assert a.end_of(call).attempts == 2
+    assert nothing_left(a, b, c)
+
+
+@pytest.mark.parametrize("repeatable", [True, False])
+def test_an_attempt_that_nobody_else_could_take_over_keeps_all_the_time(repeatable: bool) -> None:
+    world, a, b, c = trio(repeatable=repeatable)
+    world.router.instances.pop()
+    call = a.call(timeout=10.0)
+    world.sleep(9.9)
+    b.finish()
+    world.run()
+    ended = a.end_of(call)
+    assert (ended.code, ended.attempts) == (0, 1)
+    assert nothing_left(a, b, c)
+
+
+def test_the_deadline_ends_the_call_on_both_sides() -> None:
+    world, a, b, c = trio()
+    call = a.call(timeout=10.0)
+    world.sleep(10.1)
+    ended = a.end_of(call)
+    assert ended.code == ErrorCode.DEADLINE_EXCEEDED
+    assert "may have been executed" in ended.detail
+    assert b.running == {}
+    assert nothing_left(a, b, c)
+
+
+def test_a_deadline_before_any_link_says_that_nothing_was_executed() -> None:
+    world, a, b, c = trio()
+    world.silent |= {b.address, c.address}
+    call = a.call(timeout=3.0)
+    world.sleep(3.1)
+    ended = a.end_of(call)
+    assert (ended.code, ended.detail) == (ErrorCode.DEADLINE_EXCEEDED, "no link opened in time")
+    assert nothing_left(a)
+
+
+@pytest.mark.parametrize(
+    ("argument", "declared", "expected"),
+    [(2.0, 5.0, 2.0), (None, 5.0, 5.0), (None, None, 30.0), (1e9, None, 86_400.0)],
+)
+def test_the_callers_timeout_comes_before_the_capabilitys_and_that_before_the_default(
+    argument: float | None, declared: float | None, expected: float
+) -> None:
+    world, a, b, _ = trio()
+    (instance, *_) = world.router.instances
+    info = instance.info.capabilities[CAPABILITY]
+    instance.info.capabilities[CAPABILITY] = type(info)(info.repeatable, declared)
+    a.call(timeout=argument)
+    world.run()
+    assert b.invoked[0].deadline - world.now == pytest.approx(expected)
+
+
+# Cancelling
+
+
+def test_cancelling_the_caller_cancels_the_handler() -> None:
+    world, a, b, c = trio()
+    call = a.call()
+    world.run()
+    assert a.cancel(call)
+    world.run()
+    assert a.end_of(call).code == ErrorCode.CANCELLED
+    assert b.running == {}
+    assert not a.cancel(call)
+    assert nothing_left(a, b, c)
+
+
+def test_a_call_that_is_cancelled_before_it_was_sent_is_never_sent() -> None:
+    world, a, b, c = trio()
+    call = a.call()
+    a.cancel(call)
+    world.run()
+    assert b.invoked == []
+    assert nothing_left(a, b, c)
+
+
+def test_a_reply_that_crosses_the_cancellation_is_discarded() -> None:
+    world, a, b, c = trio()
+    call = a.call()
+    world.run()
+    b.finish()
+    a.cancel(call)
+    world.run()
+    assert a.end_of(call).code == ErrorCode.CANCELLED
+    assert a.counters.value("calls.reply_unmatched") == 1
+    assert b.counters.value("calls.cancel_unmatched") == 1
+    assert nothing_left(a, b, c)
+
+
+def test_a_local_call_is_cancelled_like_any_other() -> None:
+    world = World()
+    a = world.node("a")
+    a.offer()
+    call = a.call()
+    a.cancel(call)
+    assert a.running == {}
+    assert a.end_of(call).code == ErrorCode.CANCELLED
+    assert nothing_left(a)
+
+
+def test_all_calls_end_with_their_life() -> None:
+    world, a, b, c = trio()
+    calls = [a.call() for _ in range(3)]
+    world.run()
+    a.caller.end_all(ErrorCode.FENCED, "another life runs", world.now)
+    a.perform()
+    world.run()
+    assert [a.end_of(call).code for call in calls] == [ErrorCode.FENCED] * 3
+    assert b.running == {}
+    assert nothing_left(a, b, c)
+
+
+# What a callee may send
+
+
+def test_only_the_node_and_life_that_were_asked_can_answer() -> None:
+    world, a, b, c = trio()
+    call = a.call()
+    world.run()
+    forged = Reply(message_id=call, payload=b"forged")
+    a.caller.on_reply(LinkId(1), c.node, c.life, forged, world.now)
+    a.caller.on_reply(LinkId(1), b.node, life(2), forged, world.now)
+    assert a.ended == []
+    assert a.counters.value("calls.reply_unmatched") == 2
+    b.finish()
+    world.run()
+    assert a.end_of(call).payload == b"answer"
+
+
+def test_a_reply_before_the_request_was_sent_is_not_believed() -> None:
+    world, a, b, _ = trio()
+    call = a.call()
+    a.caller.on_reply(LinkId(1), b.node, b.life, Reply(message_id=call), world.now)
+    assert a.ended == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [
+        (Reply(message_id=bytes(16), payload=b"x" * 101), ErrorCode.PAYLOAD_TOO_LARGE),
+        (Reply(message_id=bytes(16), code=9_999), ErrorCode.HANDLER_FAILED),
+        (Reply(message_id=bytes(16), code=ErrorCode.OUTCOME_UNKNOWN), ErrorCode.OUTCOME_UNKNOWN),
+        (Reply(message_id=bytes(16), code=ErrorCode.NODE_LOST, executed=True), ErrorCode.OUTCOME_UNKNOWN),
+        (Reply(message_id=bytes(16), code=ErrorCode.LOOP, executed=False), ErrorCode.LOOP),
+    ],
+)
+def test_each_reply_becomes_one_end_with_a_known_code(reply: Reply, code: ErrorCode) -> None:
+    world, a, b, _ = trio(payload_max=100)
+    call = a.call()
+    world.run()
+    answer = Reply(
+        message_id=call, code=reply.code, payload=reply.payload, detail=reply.detail, executed=reply.executed
+    )
+    link = a.links.link_to(b.node)
+    assert link is not None
+    a.caller.on_reply(link, b.node, b.life, answer, world.now)
+    a.perform()
+    assert a.end_of(call).code == code
+    assert a.leftovers == {}
+
+
+# Links that come and go
+
+
+def test_a_clean_change_of_links_is_not_noticed() -> None:
+    world, a, b, c = trio()
+    calls = [a.call(bytes([n])) for n in range(5)]
+    a.perform()
+    b.dial(a)  # both dial at once; b's link is given up later
+    world.run()
+    assert b.downs[0].clean
+    assert len(b.running) == 5
+    while b.running:
+        b.finish()
+    world.run()
+    assert [a.end_of(call).code for call in calls] == [0] * 5
+    assert nothing_left(a, b, c)
+
+
+def test_requests_on_the_link_that_is_given_up_are_answered_over_the_other() -> None:
+    world = World()
+    a, b = world.node("a"), world.node("b")
+    a.offer()
+    call = b.call()  # b, the higher node, dials; a dials too, and a's link stays
+    world.run()
+    assert len(a.running) == 1
+    kept = a.dial(b)
+    world.run()
+    assert [down.clean for down in b.downs] == [True]
+    assert a.links.link_to(b.node) == kept
+    a.finish()
+    world.run()
+    assert b.end_of(call).code == 0
+    assert nothing_left(a, b)
+
+
+@pytest.mark.parametrize("how", ["cut", "cancelled"])
+def test_after_a_change_of_links_calls_belong_to_the_new_one(how: str) -> None:
+    world = World()
+    a, b = world.node("a"), world.node("b")
+    a.offer()
+    call = b.call()
+    world.run()
+    a.dial(b)
+    world.run()
+    assert len(b.downs) == 1
+    if how == "cut":
+        world.lose(a, b)
+        assert b.end_of(call).code == ErrorCode.OUTCOME_UNKNOWN
+    else:
+        b.cancel(call)
+        world.run()
+    assert a.running == {}
+    assert nothing_left(a, b)
+
+
+def test_a_link_with_calls_under_way_is_not_idle() -> None:
+    world, a, b, _ = trio()
+    call = a.call(timeout=2_000.0)
+    world.sleep(1_000.0)
+    assert a.downs == []
+    b.finish()
+    world.run()
+    assert a.end_of(call).code == 0
+    world.sleep(330.0)
+    assert len(a.downs) == 1
+
+
+def test_a_full_link_fails_over_and_then_fails_clearly() -> None:
+    world, a, b, c = trio(link_queue_max=100_000)
+    for node in (b, c):
+        a.dial(node)
+    world.run()
+    for node in (b, c):
+        link = a.links.link_to(node.node)
+        assert link is not None
+        a.links.on_writable(link, 0, world.now)
+    world.gated.add("a")
+    first, second, third = a.call(b"x" * 60_000), a.call(b"x" * 60_000), a.call(b"x" * 60_000)
+    assert a.end_of(third).code == ErrorCode.REFUSED_FULL
+    assert "waits for its link" in a.end_of(third).detail
+    for node in (b, c):
+        world.writable(a, a.links.link_to(node.node) or LinkId(0))
+    world.run()
+    b.finish()
+    c.finish()
+    world.run()
+    assert a.end_of(first).node == b.node
+    assert a.end_of(second).node == c.node
+
+
+def test_counters_say_what_became_of_calls() -> None:
+    world, a, b, c = trio(repeatable=True)
+    a.call()
+    world.run()
+    world.lose(a, b)
+    c.finish()
+    world.run()
+    found: Counters = a.counters
+    assert {name: n for name, n in found.snapshot().items() if name.startswith("calls.")} == {
+        "calls.retried": 1,
+        "calls.started": 1,
+        "calls.succeeded": 1,
+    }
+
+
+def test_nothing_is_sent_to_the_instance_that_was_passed_over() -> None:
+    world, a, b, c = trio()
+    world.silent.add(b.address)
+    a.call(timeout=2.0)
+    world.sleep(1.5)
+    world.silent.clear()
+    world.run()
+    assert b.invoked == []
+    assert len(c.invoked) == 1
+    assert isinstance(a.performed[-1], SendFrame)
+
+
+def test_a_spec_is_plain_data() -> None:
+    assert CallSpec(query=RouteQuery(), payload=b"").hops_left is None

@@ -1,0 +1,239 @@
+"""Nodes that call each other over the fake links of `tests.unit.links.pair`; the test plays the handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from reachp2p.core.calls.call import CallDue
+from reachp2p.core.calls.callee import Callee
+from reachp2p.core.calls.caller import Caller
+from reachp2p.core.calls.invocation import InvocationDue
+from reachp2p.core.commands import AgentSpec, CallSpec, CapabilitySpec, InvokeResult, RouteQuery
+from reachp2p.core.effects import CancelInvoke, Effect, Invoke, LinkEnd, Notify
+from reachp2p.core.events import CallEnded, MemberState
+from reachp2p.core.ids import Address, Life, NodeId
+from reachp2p.core.links.outputs import LinkDown, LinkMessage, LinkOutput, LinkUp
+from reachp2p.core.routing.failure import RouteFailed
+from reachp2p.core.routing.instance import CapabilityInfo, Instance, InstanceInfo
+from reachp2p.core.settings import Protocol
+from reachp2p.core.timers import TimerKey
+from reachp2p.core.wire.messages import Cancel, Reply, Request
+from reachp2p.errors import ErrorCode
+from tests.unit.links.pair import CountingEntropy, Net, Side, life, node_id
+
+AGENT = "test/agent"
+CAPABILITY = "test.work"
+
+
+class Order:
+    """Picks the first instance that was not tried, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        self.instances: list[Instance] = []
+
+    def pick(self, query: RouteQuery, exclude: Collection[NodeId] = ()) -> Instance:
+        for instance in self.instances:
+            is_meant = query.agent in (None, instance.agent) and (
+                query.capability is None or query.capability in instance.info.capabilities
+            )
+            if is_meant and instance.node not in exclude:
+                return instance
+        raise RouteFailed(ErrorCode.NO_HEALTHY_INSTANCE, "no instance is left")
+
+
+class Node(Side):
+    """One engine's links, caller and callee."""
+
+    def __init__(
+        self, world: World, name: str, protocol: Protocol, cluster_id: str, node: NodeId, own: Life
+    ) -> None:
+        super().__init__(world, name, protocol, cluster_id, node, own)
+        self.world = world
+        self.has_started = True
+        self.agents: dict[str, AgentSpec] = {}
+        self.running: dict[int, Invoke] = {}
+        self.invoked: list[Invoke] = []
+        self.cancelled: list[CancelInvoke] = []
+        self.ended: list[CallEnded] = []
+        self.started: list[bytes] = []
+        self.callee = Callee(
+            protocol,
+            own_life=lambda: self.life if self.has_started else None,
+            agents=self.agents,
+            links=self.links,
+            effects=self.effects,
+            timers=self.timers,
+            counters=self.counters,
+        )
+        self.caller = Caller(
+            protocol,
+            own=node,
+            own_life=lambda: self.life,
+            router=world.router,
+            links=self.links,
+            callee=self.callee,
+            addresses=world.addresses,
+            entropy=CountingEntropy(f"calls {name}"),
+            effects=self.effects,
+            timers=self.timers,
+            counters=self.counters,
+        )
+        self.is_busy = lambda other: self.caller.is_busy(other) or self.callee.is_busy(other)
+        self.on_output = self._dispatch
+        self.on_timer = self._timer
+        self.on_effect = self._effect
+
+    # What a test does
+
+    def offer(
+        self,
+        *,
+        agent: str = AGENT,
+        capability: str = CAPABILITY,
+        repeatable: bool = False,
+        concurrency: int = 64,
+    ) -> None:
+        """Offer an agent and tell everybody."""
+        spec = CapabilitySpec(name=capability, repeatable=repeatable, concurrency_max=concurrency)
+        self.agents[agent] = AgentSpec(agent=agent, capabilities=(spec,))
+        self.world.router.instances.append(
+            Instance(
+                key=(self.node, agent),
+                node_name=self.name,
+                state=MemberState.ALIVE,
+                refused=False,
+                node_life=self.life,
+                info=InstanceInfo(life=self.life, capabilities={capability: CapabilityInfo(repeatable)}),
+            )
+        )
+
+    def call(self, payload: bytes = b"question", **changes: object) -> bytes:
+        fields: dict[str, object] = {"query": RouteQuery(capability=CAPABILITY), "payload": payload}
+        call = self.caller.call(CallSpec(**{**fields, **changes}), self.net.now)  # type: ignore[arg-type]
+        self.started.append(call)
+        self.perform()
+        return call
+
+    def cancel(self, call: bytes) -> bool:
+        found = self.caller.cancel(call, self.net.now)
+        self.perform()
+        return found
+
+    def finish(self, number: int | None = None, result: InvokeResult | None = None) -> None:
+        """Let a handler return; the one that has run longest if none is named."""
+        if number is None:
+            number = next(iter(self.running))
+        self.running.pop(number, None)
+        self.callee.on_invoke_result(number, result or InvokeResult(payload=b"answer"), self.net.now)
+        self.perform()
+
+    def gone(self, node: Node, its_life: Life | None = None) -> None:
+        """This node learns that a member's life is over."""
+        self.caller.on_member_gone(node.node, its_life or node.life, self.net.now)
+        self.perform()
+
+    # What it sees
+
+    def end_of(self, call: bytes) -> CallEnded:
+        """The one end of a call."""
+        (ended,) = [event for event in self.ended if event.call == call]
+        return ended
+
+    @property
+    def leftovers(self) -> dict[str, int]:
+        """Everything that should be zero once all calls have ended."""
+        found = {"pending": self.caller.pending, "timers": 0, **self.callee.gauges()}
+        found["timers"] = self.calls_due
+        found["busy"] = sum(
+            self.caller.is_busy(n.node) or self.callee.is_busy(n.node) for n in self.world.nodes
+        )
+        return {name: value for name, value in found.items() if value}
+
+    @property
+    def calls_due(self) -> int:
+        """Timers of calls and invocations."""
+        return sum(
+            self.timers.due_at(key) is not None
+            for key in [
+                *(CallDue(call) for call in self.started),
+                *(InvocationDue(invoke.invocation) for invoke in self.invoked),
+            ]
+        )
+
+    def _dispatch(self, output: LinkOutput, now: float) -> None:
+        match output:
+            case LinkMessage(message=Request() as request):
+                self.callee.on_request(output.link, output.node, output.life, request, now)
+            case LinkMessage(message=Reply() as reply):
+                self.caller.on_reply(output.link, output.node, output.life, reply, now)
+            case LinkMessage(message=Cancel() as cancel):
+                self.callee.on_cancel(output.node, output.life, cancel, now)
+            case LinkUp():
+                self.caller.on_link_up(output, now)
+            case LinkDown():
+                self.callee.on_link_down(output, now)
+                self.caller.on_link_down(output, now)
+            case _:
+                raise AssertionError(output)
+
+    def _timer(self, key: TimerKey, now: float) -> None:
+        if isinstance(key, CallDue):
+            self.caller.on_timer(key, now)
+        else:
+            assert isinstance(key, InvocationDue)
+            self.callee.on_timer(key, now)
+
+    def _effect(self, effect: Effect) -> None:
+        match effect:
+            case Invoke():
+                assert effect.invocation not in self.running
+                self.running[effect.invocation] = effect
+                self.invoked.append(effect)
+            case CancelInvoke():
+                assert effect.invocation in self.running, "only what runs is cancelled"
+                del self.running[effect.invocation]
+                self.cancelled.append(effect)
+            case Notify(event=CallEnded() as ended):
+                assert all(ended.call != earlier.call for earlier in self.ended), "a call ends once"
+                self.ended.append(ended)
+            case _:
+                raise AssertionError(effect)
+
+
+class World(Net):
+    """All nodes of a test, and the one routing table they share."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.router = Order()
+        self.nodes: list[Node] = []
+
+    def node(self, name: str, *, protocol: Protocol | None = None, own: Life | None = None) -> Node:
+        node = Node(self, name, protocol or Protocol(), "test", node_id(name), own or life(1))
+        self.sides[name] = node
+        self.nodes.append(node)
+        return node
+
+    def addresses(self, node: NodeId) -> list[Address]:
+        return [side.address for side in self.nodes if side.node == node]
+
+    def lose(self, first: Node, second: Node) -> None:
+        """Every link between two nodes breaks."""
+        for wire in list(self.wires):
+            if {end.side.name for end in wire.ends} <= {first.name, second.name}:
+                self.cut(wire)
+        self.run()
+
+    def kill(self, node: Node) -> None:
+        """The process is gone: its links are reset, dials to it are refused."""
+        del self.sides[node.name]
+        for wire in list(self.wires):
+            for end in wire.ends:
+                if end.side is node:
+                    end.is_open = False
+                    other = wire.other(end)
+                    if other is not None and other.is_open:
+                        other.inbox.clear()
+                        other.inbox.append(LinkEnd.LOST)
+                        if not other.is_told:
+                            self.cut(wire)
