@@ -23,7 +23,7 @@ def routable(at: float, *instances: tuple[str, int]) -> Routable:
 
 def survivor(out: float, dead: float, back: float) -> list[Line]:
     return [
-        Started(at=1, name="other", node="aa", epoch=1, process=1),
+        Started(at=1, name="other", node="aa", address="127.0.0.1:1", epoch=1, process=1),
         member(2, "ALIVE"),
         member(2, "ALIVE", "third"),
         routable(3, ("victim", 1), ("third", 1)),
@@ -36,7 +36,7 @@ def survivor(out: float, dead: float, back: float) -> list[Line]:
 
 
 def called(at: float, code: int = 0, attempts: int = 1) -> Called:
-    return Called(at=at, capability=CAPABILITY, code=code, attempts=attempts, seconds=0.01)
+    return Called(at=at, agent="demo/summarizer", code=code, attempts=attempts)
 
 
 def good_run() -> dict[str, list[Line]]:
@@ -48,11 +48,11 @@ def good_run() -> dict[str, list[Line]]:
         ],
         "two": survivor(100.7, 103, 111.5),
         "victim": [
-            Started(at=1, name="victim", node="bb", epoch=1, process=2),
+            Started(at=1, name="victim", node="bb", address="127.0.0.1:1", epoch=1, process=2),
             Serving(at=90, call="a", capability=CAPABILITY),
             Served(at=91, call="a"),
             Serving(at=99.9, call="b", capability=CAPABILITY),
-            Started(at=110.5, name="victim", node="bb", epoch=2, process=3),
+            Started(at=110.5, name="victim", node="bb", address="127.0.0.1:1", epoch=2, process=3),
             member(110.6, "ALIVE", "third"),
             Serving(at=112, call="c", capability=CAPABILITY),
         ],

@@ -228,12 +228,12 @@ def explain(
     node: NodeOption = None,
     state: StateOption = None,
     as_json: JsonFlag = False,
-) -> None:
+) -> int:
     """Show where a call would go, and why."""
     from reachp2p_node.cli.questions import show_explanation
 
     args = {"capability": capability, "agent": agent, "tags": _tags(tag), "policy": policy, "key": key}
-    show_explanation(args, node, state, as_json=as_json)
+    return show_explanation(args, node, state, as_json=as_json)
 
 
 @app.command()

@@ -50,15 +50,18 @@ def show_agents(node: str | None, state: Path | None, *, as_json: bool) -> None:
         output.note(f"{asked.name} knows of no agents")
 
 
-def show_explanation(args: Mapping[str, Any], node: str | None, state: Path | None, *, as_json: bool) -> None:
-    """`reachp2p route explain`."""
+def show_explanation(args: Mapping[str, Any], node: str | None, state: Path | None, *, as_json: bool) -> int:
+    """`reachp2p route explain`; the exit code says whether a call would find somebody."""
     asked, answer = trio.run(partial(_ask, node, state, "explain", args))
     if as_json:
         output.print_json({"asked": asked.name, **answer})
-        return
-    from reachp2p_node.cli import tables
+    else:
+        from reachp2p_node.cli import tables
 
-    output.print_table(tables.explanation_table(answer), tables.explanation_summary(answer))
+        if answer["candidates"]:
+            output.print_table(tables.explanation_table(answer))
+        output.print_table(tables.explanation_summary(answer))
+    return output.FAILED if answer["code"] else output.OK
 
 
 def make_call(args: Mapping[str, Any], node: str | None, state: Path | None, *, as_json: bool) -> None:

@@ -13,7 +13,7 @@ import trio
 
 from reachp2p import Agent, Context
 from reachp2p_node.demo.language import content_words, rank_sentences, rank_words, split_sentences
-from reachp2p_node.demo.passages import split_passages
+from reachp2p_node.demo.passages import Passage, split_passages
 
 TAGS = {"env": "demo", "language": "en"}
 
@@ -85,30 +85,31 @@ async def review(text: str, context: Context, lengths: int = 3, at_once: int = 6
     Args:
         text: What to read.
         lengths: Summaries of 1, 2, ... sentences are compared.
-        at_once: Calls under way at any time.
+        at_once: Passages under way at any time.
     """
     passages = split_passages(text)
-    limit = trio.CapacityLimiter(at_once)
     reviews: list[dict[str, Any]] = [{} for _ in passages]
-
-    async def ask(capability: str, **params: Any) -> Any:
-        async with limit:
-            return await context.call(capability, params)
+    limit = trio.CapacityLimiter(at_once)
 
     async def read(place: int) -> None:
-        passage = passages[place]
-        words = await ask("text.keywords", text=passage.text, background=passage.background)
-        judged = []
-        for sentences in range(1, lengths + 1):
-            summary = await ask(
-                "text.summarize", text=passage.text, sentences=sentences, background=passage.background
-            )
-            verdict = await ask("text.quality", text=passage.text, summary=summary["text"])
-            judged.append((verdict["score"], summary["text"]))
-        score, best = max(judged)
-        reviews[place] = {"keywords": words, "summary": best, "score": score}
+        async with limit:
+            reviews[place] = await review_passage(passages[place], context, lengths)
 
     async with trio.open_nursery() as nursery:
         for place in range(len(passages)):
             nursery.start_soon(read, place)
-    return {"keywords": await ask("text.keywords", text=text, count=8), "reviews": reviews}
+    keywords = await context.call("text.keywords", {"text": text, "count": 8})
+    return {"keywords": keywords, "reviews": reviews}
+
+
+async def review_passage(passage: Passage, context: Context, lengths: int) -> dict[str, Any]:
+    """One passage, one call after the other."""
+    about = {"text": passage.text, "background": passage.background}
+    words = await context.call("text.keywords", about)
+    score, best = -1.0, ""
+    for sentences in range(1, lengths + 1):
+        summary = await context.call("text.summarize", {**about, "sentences": sentences})
+        verdict = await context.call("text.quality", {"text": passage.text, "summary": summary["text"]})
+        if verdict["score"] > score:
+            score, best = verdict["score"], summary["text"]
+    return {"keywords": words, "summary": best, "score": score}

@@ -25,17 +25,17 @@ def play(text_file: Path | None, *, keep: bool, as_json: bool) -> int:
     """Run the demo; 0 only if everything it is to show was seen. Raises `ConfigurationInvalid` for a text of no use."""
     text = read_text(text_file) if text_file is not None else _shipped_text()
     console = output.console(stderr=as_json)
-    with _terminated_as_interrupted(), Stage(keep=keep) as stage:
+    with _terminated_as_interrupted(), Stage(is_kept=keep) as stage:
         screen = LiveScreen(console, list(CAST)) if console.is_terminal else LineScreen(console)
         with screen:
             story = Story(stage, screen, text)
             outcome = trio.run(story.run)
-        stage.close()
+        stage.is_kept = keep or not outcome.ok
     if as_json:
         output.print_json(msgspec.to_builtins(outcome))
     else:
-        print_summary(console, story.watch, outcome, story.review)
-    if keep:
+        print_summary(console, list(CAST), story.watch, outcome, story.review)
+    if stage.is_kept:
         output.note(f"logs, journals and state are in {stage.folder}")
     return output.OK if outcome.ok else output.FAILED
 

@@ -20,7 +20,7 @@ from reachp2p_node.demo.watch import Watch
 REFRESH_INTERVAL = 0.1
 REMARKS_SHOWN = 8
 SUMMARIES_SHOWN = 3
-TEXT_SHOWN = 200
+TEXT_SHOWN = 300
 
 
 class LiveScreen:
@@ -91,7 +91,7 @@ def members_table(watch: Watch, cast: list[str]) -> Table:
             continue
         table.add_row(
             name,
-            str(process.process),
+            Text("killed", "red") if process.is_killed else str(process.process),
             _states(watch.states_of(name)),
             str(process.epoch),
             process.address,
@@ -125,24 +125,23 @@ def _states(counts: dict[str, int]) -> Text:
     return text or Text("nobody yet", "dim")
 
 
-def print_summary(console: Console, watch: Watch, outcome: Outcome, review: dict[str, Any] | None) -> None:
+def print_summary(
+    console: Console, cast: list[str], watch: Watch, outcome: Outcome, review: dict[str, Any] | None
+) -> None:
     """The end of a run, for people."""
-    console.print(members_table(watch, list(watch.processes)), Text(), calls_table(watch), Text(), sep="\n")
+    console.print(members_table(watch, cast), Text(), calls_table(watch), Text(), sep="\n")
+    facts = Table.grid(padding=(0, 2))
     if review is not None:
-        console.print(_fact("the text is about", ", ".join(review["keywords"])))
-        best = sorted(review["reviews"], key=lambda one: -one["score"])[:SUMMARIES_SHOWN]
-        for one in best:
-            console.print(_fact("a good summary", one["summary"]))
-        console.print()
+        facts.add_row(Text("the text is about", "dim"), plain(", ".join(review["keywords"]), TEXT_SHOWN))
+        for one in sorted(review["reviews"], key=lambda one: -one["score"])[:SUMMARIES_SHOWN]:
+            facts.add_row(Text("well summarised", "dim"), plain(one["summary"], TEXT_SHOWN))
+        facts.add_row("", "")
     for name, value in _figures(outcome):
-        console.print(_fact(name, value))
+        facts.add_row(Text(name, "dim"), value)
+    console.print(facts)
     for problem in outcome.problems:
         console.print(Text(f"problem: {plain(problem, 500)}", "red"))
     console.print(Text("ok", "bold green") if outcome.ok else Text("not ok", "bold red"))
-
-
-def _fact(name: str, value: str) -> Text:
-    return Text.assemble((f"{name:<36} ", "dim"), plain(value, TEXT_SHOWN))
 
 
 def _figures(outcome: Outcome) -> list[tuple[str, str]]:

@@ -25,10 +25,11 @@ LOG_LINES_SHOWN = 5
 class Stage:
     """Processes by name, each with a folder of its own below one temporary folder. Use it as a context manager."""
 
-    def __init__(self, *, keep: bool) -> None:
+    def __init__(self, *, is_kept: bool) -> None:
+        self.is_kept = is_kept
+        """Whether the folder outlives the stage."""
         self.folder = Path(tempfile.mkdtemp(prefix="reachp2p-demo-"))
         self.tails: dict[str, Tail] = {}
-        self._keep = keep
         self._roles: dict[str, str] = {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._killed: dict[int, None] = {}
@@ -99,7 +100,7 @@ class Stage:
         for process in self._processes.values():
             _close(process)
         self._processes.clear()
-        if not self._keep:
+        if not self.is_kept:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def _last_words(self, name: str) -> str:

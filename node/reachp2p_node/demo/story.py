@@ -30,7 +30,7 @@ CAPABILITY = "text.summarize"
 TIME_MAX = 44.0
 """Seconds for the whole play; with stopping everything it ends within 50."""
 REVIEW_TIMEOUT = 40.0
-CALLS_BEFORE_KILL = 40
+CALLS_BEFORE_KILL = 60
 TWO_IN_FLIGHT_PATIENCE = 1.0
 """Seconds to wait for a moment at which the victim has two calls in its hands; then one is enough."""
 LOOK_INTERVAL = 0.01

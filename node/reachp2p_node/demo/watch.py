@@ -13,6 +13,7 @@ class Process:
 
     name: str
     process: int = 0
+    is_killed: bool = False
     epoch: int = 0
     lives: int = 0
     address: str = ""
@@ -49,6 +50,7 @@ class Watch:
             case Started():
                 process.process, process.epoch, process.address = line.process, line.epoch, line.address
                 process.lives += 1
+                process.is_killed = False
                 process.served_in_life = 0
                 process.serving, process.members, process.routes = {}, {name: ("ALIVE", line.epoch, 0)}, {}
             case Member():
@@ -69,6 +71,11 @@ class Watch:
                 tally.done += 1
                 tally.failed += line.code != 0
                 tally.retried += line.code == 0 and line.attempts > 1
+
+    def mark_killed(self, name: str) -> None:
+        """The demo has killed a process: what it had in its hands is gone."""
+        self.processes[name].is_killed = True
+        self.processes[name].serving.clear()
 
     @property
     def calls(self) -> int:
