@@ -108,8 +108,11 @@ class Detector:
         suspicion = self._suspicions.get(result.node)
         if suspicion is not None:
             suspicion.probe_running = False
-        if member is None or member.life != result.life or member.state not in PRESENT:
+        if member is None or member.state not in PRESENT:
             return []
+        if member.life != result.life:
+            # A doubt of the present life may have waited for this round to end.
+            return self._judge(member, now)
         if result.void or (not result.answered and now < self._quiet_until):
             self._counters.add("probe.void")
             return self._judge(member, now)
@@ -129,9 +132,13 @@ class Detector:
         suspicion = self._suspicions.get(member.node)
         if suspicion is None:
             return []
+        changes: list[Change] = []
+        if member.refused:
+            member.refused = False
+            state = member.state
+            changes = [Change(member.node, member, state, state, member.life, None, "it answers")]
         suspicion.probe_failed = False
         suspicion.own_refusal_at = None
-        member.refused = False
         if suspicion.timer_ended:
             # It answers us, and every answer tells it to refute; look again in a while rather than bury it.
             self._counters.add("suspicion.extended")
@@ -139,7 +146,7 @@ class Detector:
             suspicion.floor = now + suspicion.minimum
             self._rearm(suspicion, member, now)
             self._schedule_verify(suspicion, now)
-        return []
+        return changes
 
     def on_alive_link(self, node: NodeId, now: float) -> list[Change]:
         """A link to the current life of `node` has proven itself: as good as an answered probe."""
@@ -195,8 +202,7 @@ class Detector:
         elif started < suspicion.started:
             suspicion.started = started
         if suspicion.hear(NodeId(accusation.accuser), grade):
-            update = encode_message(AccusationUpdate(accusation=checked.data))
-            self._queue.put(Kind.ACCUSATION, (node, accusation.accuser), update)
+            self._spread(suspicion, NodeId(accusation.accuser), checked.data)
             if grade >= Grade.REFUSAL and suspicion.own_refusal_at is None and member.reached:
                 self._schedule_dial(node, now)
         self._rearm(suspicion, member, now)
@@ -278,7 +284,8 @@ class Detector:
                 member.node, MemberState.DEAD, now, "its timer and our own probe have ended"
             )
             assert change is not None, "only a present member has a suspicion"
-            self.end(member.node)
+            # What is said of it goes on circulating: others have to look for themselves.
+            self._forget(member.node)
             return [change]
         if not suspicion.probe_running and not self._verify(suspicion, member, now):
             return self._judge(member, now)
@@ -295,11 +302,16 @@ class Detector:
         """Say once for each grade that we doubt, too, unless enough others have said so."""
         again = suspicion.own and grade is not Grade.REFUSAL
         suspicion.own = True
-        if again or len(suspicion.others) >= kept_accusers(suspicion.expected):
+        as_much = sum(told >= grade for told in suspicion.others.values())
+        if again or as_much >= kept_accusers(suspicion.expected):
             return
-        update = AccusationUpdate(accusation=self._sign(suspicion, grade, suspicion.started, now))
-        self._queue.put(Kind.ACCUSATION, (suspicion.node, self._own), encode_message(update))
+        self._spread(suspicion, self._own, self._sign(suspicion, grade, suspicion.started, now))
         self._counters.add("suspicion.accused")
+
+    def _spread(self, suspicion: Suspicion, accuser: NodeId, accusation: bytes) -> None:
+        update = encode_message(AccusationUpdate(accusation=accusation))
+        self._queue.put(Kind.ACCUSATION, (suspicion.node, accuser), update)
+        suspicion.spread[accuser] = None
 
     def _sign(self, about: Suspicion | Member, grade: Grade, started: float, now: float) -> bytes:
         age_ms = int(max(0.0, now - started) * 1000)
@@ -316,10 +328,18 @@ class Detector:
         )
 
     def end(self, node: NodeId) -> None:
-        """Forget a suspicion: refuted, a new life, left, dead or forgotten."""
-        if self._suspicions.pop(node, None) is not None:
+        """A suspicion has no object any more (refuted, a new life, left or forgotten): accusations stop circulating."""
+        suspicion = self._forget(node)
+        if suspicion is not None:
+            for accuser in suspicion.spread:
+                self._queue.drop(Kind.ACCUSATION, (node, accuser))
+
+    def _forget(self, node: NodeId) -> Suspicion | None:
+        suspicion = self._suspicions.pop(node, None)
+        if suspicion is not None:
             for key in (SuspicionEnds(node), VerifyDue(node), RefusalDialDue(node)):
                 self._timers.cancel(key)
+        return suspicion
 
     def stop(self) -> None:
         """Forget all suspicions."""

@@ -72,6 +72,8 @@ class Suspicion:
     """Distinct accusers but ourselves, at most `kept_accusers`; the lowest NodeIds are kept."""
     refused_elsewhere: bool = False
     """Another member knows of a refusal, too; true for good, whoever is kept in `others`."""
+    spread: dict[NodeId, None] = field(default_factory=dict)
+    """Whose accusations circulate because of us, our own among them: one a member at most."""
     told_dead: bool = False
     """We heard of it first as DEAD: the timer is at its minimum."""
     probe_failed: bool = False
