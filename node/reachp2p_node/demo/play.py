@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import NoReturn
 
 import msgspec
 import trio
@@ -47,11 +46,7 @@ def _shipped_text() -> str:
 @contextmanager
 def _terminated_as_interrupted() -> Iterator[None]:
     """SIGTERM ends the demo as Ctrl-C does: with its processes cleared away."""
-
-    def interrupt(*_: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    former = signal.signal(signal.SIGTERM, interrupt)
+    former = signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         yield
     finally:

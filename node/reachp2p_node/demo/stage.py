@@ -12,6 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import trio
+
 from reachp2p.errors import ErrorCode, NodeError
 from reachp2p_node.demo.journal import Line, Started, Tail
 from reachp2p_node.demo.member import JOURNAL, STATE
@@ -40,6 +42,7 @@ class Stage:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @trio.lowlevel.enable_ki_protection  # Ctrl-C between the start and the note of it would leave a process behind
     def start(self, name: str, role: str) -> None:
         """Start a process, or start it again on the state it left. All but the first join through the first."""
         folder = self.folder / name
@@ -85,7 +88,20 @@ class Stage:
         return new
 
     def close(self) -> None:
-        """Stop every process, politely first, and remove the folder unless it is to be kept; again is harmless."""
+        """Stop every process, politely first, and remove the folder unless it is to be kept; again is harmless.
+
+        Ctrl-C has no effect meanwhile: it takes STOP_PATIENCE seconds at most.
+        """
+        former = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            self._stop_all()
+        finally:
+            for number, handler in former.items():
+                signal.signal(number, handler)
+        if not self.is_kept:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _stop_all(self) -> None:
         running = [process for process in self._processes.values() if process.poll() is None]
         for process in running:
             with contextlib.suppress(ProcessLookupError):
@@ -100,8 +116,6 @@ class Stage:
         for process in self._processes.values():
             _close(process)
         self._processes.clear()
-        if not self.is_kept:
-            shutil.rmtree(self.folder, ignore_errors=True)
 
     def _last_words(self, name: str) -> str:
         log = (self.folder / name / LOG).read_text(errors="replace").strip().splitlines()
