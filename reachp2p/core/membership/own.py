@@ -77,8 +77,9 @@ class OwnNode:
 
     def leave(self) -> None:
         """This life has left; it beats every incarnation of it and never comes back."""
-        self.has_left = True
-        self._head = None
+        if not self.has_left:
+            self.has_left = True
+            self._head = None
 
     def head(self, now: float) -> Checked[Head]:
         """Our signed head as it stands; the same bytes until a number changes."""
