@@ -41,6 +41,10 @@ logger = logging.getLogger("reachp2p.control")
 CLIENTS_MAX = 16
 """Connections at once; a further one is told so and closed."""
 SEND_TIMEOUT = 10.0
+SECONDS_MAX = 86_400
+"""The longest timeout that can be asked for: a day, as on the wire."""
+LEAVE_TIMEOUT = 10.0
+"""Seconds for draining when `leave` names none (the default of `Node.leave`)."""
 SILENCE_MAX = 300.0
 """Seconds without a request after which a connection is closed."""
 
@@ -188,10 +192,9 @@ class _Server:
     async def _call(self, args: Args) -> Any:
         begun = trio.current_time()
         content_type, payload, ended = await self._node.call_detailed(
-            args.get("capability"),
-            args.get("params"),
-            timeout=args.get("timeout"),
-            idempotency_key=args.get("idempotency_key"),
+            params=args.get("params"),
+            timeout=_seconds(args, "timeout"),
+            idempotency_key=_text(args, "idempotency_key"),
             **_route(args),
         )
         value = result_of(content_type, payload)
@@ -205,21 +208,19 @@ class _Server:
         }
 
     async def _explain(self, args: Args) -> Any:
-        return explanation_object(self._node.explain(args.get("capability"), **_route(args)))
+        return explanation_object(self._node.explain(**_route(args)))
 
     async def _leave(self, args: Args) -> Any:
-        timeout = args.get("timeout", 10.0)
-        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 <= timeout <= 3_600:
-            raise ConfigurationInvalid("timeout: write seconds from 0 to 3600")
-        self._node.stop(float(timeout))
+        timeout = _seconds(args, "timeout")
+        self._node.stop(LEAVE_TIMEOUT if timeout is None else timeout)
         return {"leaving": True, "pid": os.getpid()}
 
     async def _diagnostics(self, args: Args) -> Any:
         return self._node.diagnostics()
 
     async def _routable_nodes(self, args: Args) -> Any:
-        capability = args.get("capability")
-        if not isinstance(capability, str):
+        capability = _text(args, "capability")
+        if capability is None:
             raise ConfigurationInvalid("routable: name a capability")
         watch = self._routable.look(self._node.engine, capability)
         return {
@@ -252,15 +253,24 @@ def _request(request: Any) -> tuple[str, Args]:
 
 def _route(args: Args) -> dict[str, Any]:
     """The arguments that choose an instance, checked for their types."""
-    route: dict[str, Any] = {}
-    for name in ("agent", "policy", "key"):
-        value = args.get(name)
-        if value is None:
-            continue
-        if not isinstance(value, str):
-            raise ConfigurationInvalid(f"{name} must be text")
-        route[name] = value
     tags = args.get("tags") or {}
     if not isinstance(tags, dict) or not all(isinstance(one, str) for one in [*tags, *tags.values()]):
         raise ConfigurationInvalid("tags must be an object of texts")
-    return {**route, "tags": tags}
+    route: dict[str, Any] = {name: _text(args, name) for name in ("capability", "agent", "key")}
+    return {**route, "policy": _text(args, "policy") or "random", "tags": tags}
+
+
+def _text(args: Args, name: str) -> str | None:
+    value = args.get(name)
+    if value is not None and not isinstance(value, str):
+        raise ConfigurationInvalid(f"{name} must be text")
+    return value
+
+
+def _seconds(args: Args, name: str) -> float | None:
+    value = args.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= SECONDS_MAX:
+        raise ConfigurationInvalid(f"{name} must be seconds from 0 to {SECONDS_MAX:,}")
+    return float(value)

@@ -1,0 +1,201 @@
+"""A running node answers its command line, within bounds, and nothing that is asked can hurt it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trio
+
+from reachp2p import Agent, CallFailed, Node, NodeError
+from reachp2p.errors import ErrorCode
+from reachp2p.runtime.control import CLIENTS_MAX
+from reachp2p.runtime.control_client import request, stream
+from reachp2p.runtime.control_wire import LINE_MAX
+from reachp2p.runtime.state_folder import control_socket
+
+pytestmark = pytest.mark.trio
+
+
+@asynccontextmanager
+async def answering(folder: Path) -> AsyncIterator[Node]:
+    """A node with a command line and one agent."""
+    agent = Agent("nlp/echo", version="1.0.0", tags={"env": "test"})
+
+    @agent.capability("echo.text")
+    async def echo(text: str) -> str:
+        return text
+
+    async with Node(agent, name="one", state=folder, control=True) as node:
+        with trio.fail_after(2):
+            while not control_socket(folder).exists():  # noqa: ASYNC110 (a look from outside)
+                await trio.sleep(0.01)
+        yield node
+
+
+async def raw(folder: Path) -> trio.SocketStream:
+    return await trio.open_unix_socket(os.fspath(control_socket(folder)))
+
+
+async def answers(connected: trio.SocketStream, *lines: bytes) -> list[Any]:
+    """What comes back for some lines, until the other side closes or has answered each."""
+    await connected.send_all(b"".join(lines))
+    data = b""
+    with trio.fail_after(5):
+        while data.count(b"\n") < len(lines) and (more := await connected.receive_some(1 << 20)):
+            data += more
+    return [json.loads(line) for line in data.splitlines()]
+
+
+async def test_what_a_node_says_about_itself_and_others(tmp_path: Path) -> None:
+    async with answering(tmp_path) as node:
+        info = await request(tmp_path, "info")
+        assert (info["name"], info["node"], info["pid"]) == ("one", node.id.hex(), os.getpid())
+        assert (info["epoch"], info["agents"], info["addresses"]) == (1, ["nlp/echo"], [str(node.address)])
+        members = await request(tmp_path, "members")
+        assert [(one["name"], one["state"], one["self"]) for one in members["members"]] == [
+            ("one", "ALIVE", True)
+        ]
+        assert members["diagnostics"]["storage.written"] >= 1
+        (agent,) = (await request(tmp_path, "agents"))["agents"]
+        assert (agent["agent"], agent["tags"]) == ("nlp/echo", {"env": "test"})
+        assert agent["capabilities"][0]["name"] == "echo.text"
+        assert "size.members" in await request(tmp_path, "diagnostics")
+
+
+async def test_calls_and_explanations(tmp_path: Path) -> None:
+    async with answering(tmp_path) as node:
+        answer = await request(tmp_path, "call", {"capability": "echo.text", "params": {"text": "hi"}})
+        assert (answer["value"], answer["node"], answer["attempts"]) == ("hi", node.id.hex(), 1)
+        explained = await request(tmp_path, "explain", {"capability": "echo.text", "tags": {"env": "test"}})
+        assert (explained["picked"], explained["code"]) == (node.id.hex(), 0)
+        routable = await request(tmp_path, "routable", {"capability": "echo.text"})
+        assert [one["node"] for one in routable["routable"]] == [node.id.hex()]
+        with pytest.raises(CallFailed) as caught:
+            await request(tmp_path, "call", {"capability": "echo.text", "params": {}})
+        assert caught.value.code is ErrorCode.SCHEMA_MISMATCH
+        with pytest.raises(CallFailed) as caught:
+            await request(tmp_path, "call", {"capability": "nobody.offers"})
+        assert caught.value.code is ErrorCode.UNKNOWN_TARGET
+
+
+async def test_when_an_instance_came_and_went_is_told_in_unix_seconds(tmp_path: Path) -> None:
+    async with answering(tmp_path) as node:
+        came = (await request(tmp_path, "routable", {"capability": "echo.text"}))["routable"][0]["since"]
+        await node.withdraw("nlp/echo")
+        await trio.sleep(0.1)
+        told = await request(tmp_path, "routable", {"capability": "echo.text"})
+        assert told["routable"] == []
+        assert came < told["lost"][0]["at"] < told["at"] - 0.03
+
+
+async def test_events_stream_until_the_node_ends(tmp_path: Path) -> None:
+    heard: list[str] = []
+    async with trio.open_nursery() as nursery, answering(tmp_path) as node:
+        listening = trio.Event()
+
+        async def listen() -> None:
+            async with aclosing(stream(tmp_path, "events", {"calls": True})) as events:
+                listening.set()
+                async for event in events:
+                    heard.append(event["event"])
+
+        nursery.start_soon(listen)
+        await listening.wait()
+        await trio.sleep(0.05)
+        await node.call("echo.text", {"text": "x"})
+        await trio.sleep(0.05)
+    assert "CallEnded" in heard
+
+
+async def test_leave_ends_the_node(tmp_path: Path) -> None:
+    async with answering(tmp_path) as node:
+        assert await request(tmp_path, "leave", {"timeout": 2}) == {"leaving": True, "pid": os.getpid()}
+        with trio.fail_after(3):
+            await node.wait_closed()
+    assert not control_socket(tmp_path).exists()
+
+
+async def test_without_a_node_the_error_says_so(tmp_path: Path) -> None:
+    with pytest.raises(NodeError, match="no node runs in"):
+        await request(tmp_path, "info")
+
+
+async def test_a_node_that_does_not_answer_is_not_waited_for_for_ever(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(os.fspath(tmp_path / "control.sock"))
+        listener.listen()
+        with pytest.raises(NodeError, match=r"did not answer within 0\.2 s"):
+            await request(tmp_path, "info", timeout=0.2)
+
+
+async def test_the_socket_is_private(tmp_path: Path) -> None:
+    async with answering(tmp_path):
+        assert os.stat(control_socket(tmp_path)).st_mode & 0o777 == 0o600
+        assert os.stat(tmp_path).st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        (b"[1, 2]\n", "a request is an object"),
+        (b'{"id": 1}\n', "a request is an object"),
+        (b'{"id": 1, "op": "format"}\n', "unknown operation 'format'; known are info, members"),
+        (b'{"id": 1, "op": "info", "args": []}\n', "args must be an object"),
+        (b'{"id": 1, "op": "routable", "args": {}}\n', "name a capability"),
+        (b'{"id": 1, "op": "call", "args": {"capability": 5}}\n', "capability must be text"),
+        (b'{"id": 1, "op": "call", "args": {"capability": "echo.text", "timeout": "soon"}}\n', "timeout"),
+        (b'{"id": 1, "op": "call", "args": {"capability": "echo.text", "timeout": -1}}\n', "timeout"),
+        (b'{"id": 1, "op": "call", "args": {"capability": "echo.text", "tags": [1]}}\n', "tags must be"),
+        (
+            b'{"id": 1, "op": "call", "args": {"capability": "echo.text", "policy": 7}}\n',
+            "policy must be text",
+        ),
+        (b'{"id": 1, "op": "call", "args": {"capability": "echo.text", "params": [1]}}\n', "object"),
+        (
+            b'{"id": 1, "op": "explain", "args": {"capability": "echo.text", "agent": {}}}\n',
+            "agent must be text",
+        ),
+        (b'{"id": 1, "op": "leave", "args": {"timeout": "now"}}\n', "timeout"),
+    ],
+)
+async def test_a_wrong_request_is_answered_with_the_reason_and_the_next_one_works(
+    tmp_path: Path, line: bytes, words: str
+) -> None:
+    async with answering(tmp_path), await raw(tmp_path) as connected:
+        refused, answered = await answers(connected, line, b'{"id": 2, "op": "info"}\n')
+        assert refused["ok"] is False
+        assert words in refused["error"]["message"]
+        assert (answered["id"], answered["ok"]) == (2, True)
+
+
+@pytest.mark.parametrize("data", [b"not json\n", b"\xff\xfe\n", b"x" * (LINE_MAX + 70_000)])
+async def test_what_is_no_line_of_json_ends_the_connection_with_the_reason(
+    tmp_path: Path, data: bytes
+) -> None:
+    async with answering(tmp_path) as node, await raw(tmp_path) as connected:
+        (refused,) = await answers(connected, data)
+        assert "not a line of JSON" in refused["error"]["message"]
+        assert node.diagnostics()["control.refused.bad_line"] == 1
+
+
+async def test_connections_are_bounded_and_those_that_end_in_mid_line_are_forgotten(tmp_path: Path) -> None:
+    async with answering(tmp_path) as node:
+        clients = [await raw(tmp_path) for _ in range(CLIENTS_MAX)]
+        for client in clients:
+            await client.send_all(b'{"id": 1, "op"')
+        await trio.sleep(0.05)
+        async with await raw(tmp_path) as late:
+            refused = json.loads(await late.receive_some(1_000))
+            assert "connected already" in refused["error"]["message"]
+        for client in clients:
+            await client.aclose()
+        await trio.sleep(0.05)
+        assert (await request(tmp_path, "info"))["name"] == "one"
+        assert node.diagnostics()["control.refused.too_many"] == 1
