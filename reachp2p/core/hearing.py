@@ -292,7 +292,8 @@ class Hearing:
     def head_data(self, subject: NodeId, now: float) -> bytes | None:
         """The signed head held for `subject`, our own included."""
         if subject == self._parts.own.node:
-            return self._parts.own.head(now).data if self._parts.own.life is not None else None
+            # While we still ask, or doubt that we may go on, nobody is told of our life.
+            return self._parts.own.head(now).data if self._parts.life.is_running else None
         member = self._parts.table.get(subject)
         return member.head.data if member is not None else None
 

@@ -241,10 +241,9 @@ class Inbound:
 
     def _clone(self, output: CloneReached, now: float) -> None:
         parts = self._parts
-        asked = parts.contacts.on_link_down(output.link)
         self._hearing.steps += parts.life.on_other_life(output.life, output.address, now)
-        if asked:
-            self._hearing.steps += parts.life.on_contact_over(now)
+        if parts.life.is_running:  # our head says to a lower life that we have begun, which a hello does not
+            parts.links.send(output.link, HeadUpdate(head=parts.own.head(now).data))
         self.link_outputs(parts.links.close(output.link, now, "another life of this key runs"), now)
 
     def _link_up(self, up: LinkUp, now: float) -> None:
@@ -256,7 +255,9 @@ class Inbound:
             self.link_outputs(parts.links.close(up.link, now, "a newer life of your node is known here"), now)
             return
         if parts.contacts.on_link_up(up.link, up.node):
-            parts.links.send(up.link, ContactRequest(node=parts.own.node))
+            link = parts.links.link_to(up.node) or up.link  # ours is on its way out if theirs is preferred
+            if not parts.links.send(link, ContactRequest(node=parts.own.node)):
+                self._hearing.steps += parts.life.on_contact_over(now)
         if parts.life.is_running:
             parts.contacts.joined(up.address, now)
             self._upkeep.on_link_up(up.link, up.node, now)

@@ -278,14 +278,11 @@ class LifeCycle:
         return True
 
     def on_challenge(self, challenge: Challenge) -> ChallengeAnswer | None:
-        """Another life of our key asks whether we live; we do, unless we are over."""
-        if self.life is None or self.phase in (
-            Phase.FENCING,
-            Phase.FENCED,
-            Phase.REFUSED,
-            Phase.LEFT,
-            Phase.ASKING,
-        ):
+        """Another life of our key asks whether we live; we do, unless we are over or have not begun.
+
+        A life that is itself still asking or challenging is silent: it must not end one that has begun.
+        """
+        if self.life is None or self.phase not in (Phase.RUNNING, Phase.PAUSED, Phase.LEAVING):
             return None
         return ChallengeAnswer(nonce=challenge.nonce, life=self.life)
 
@@ -294,10 +291,26 @@ class LifeCycle:
         if answer.nonce != self._nonce or not self._nonce:
             self._counters.add("dropped.challenge_answer.nonce")
             return []
-        return self.on_other_life(answer.life, None, now)
+        return self._on_proof(answer.life, None, now)
 
     def on_other_life(self, other: Life, address: Address | None, now: float) -> list[Step]:
-        """Another life of our own key has just proven that it is alive (challenge answer, or the hello of a link)."""
+        """Another life of our own key is at the other end of a link and has proven it.
+
+        A hello does not say whether that life has begun or is still asking; its head, which follows on the link if it
+        has begun, does. Until then a running life is not ended by a higher one, and a starting one not by a lower one,
+        so that of two that start at once the higher goes on.
+        """
+        if self.life is None:
+            return []
+        is_announced = self._heard is not None and self._heard.life == other
+        is_starting = self.phase in (Phase.ASKING, Phase.CHALLENGING)
+        if not is_announced and (other > self.life) is not is_starting:
+            self._counters.add("life.unannounced_seen")
+            return []
+        return self._on_proof(other, address, now)
+
+    def _on_proof(self, other: Life, address: Address | None, now: float) -> list[Step]:
+        """Another life of our own key is alive beyond doubt."""
         if self.life is None or other == self.life:
             return []
         if self.phase in (Phase.ASKING, Phase.CHALLENGING) and other.epoch >= self.life.epoch:
