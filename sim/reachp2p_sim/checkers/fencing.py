@@ -1,8 +1,8 @@
 """Fencing (I-FENCE): of two lives of one key the lower one stops for good, and nobody takes its results any more.
 
 Three rules. A process that has said `Paused` runs no handler until it says `Resumed`; one that has said `Fenced` does
-nothing more. Who holds a higher life of a node does not take a call's result from a lower one. And two running
-processes with one key that reach the others do not both last longer than a challenge takes.
+nothing more but end its own calls with an error. Who holds a higher life of a node does not take a call's result from
+a lower one. And two running processes with one key that reach each other do not both outlast a challenge.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Fencing(Checker):
 
     def _on_event(self, host: Host, event: Event) -> None:
         process = (host.index, host.process)
-        if self._stopped.get(process) == "fenced":
+        if self._stopped.get(process) == "fenced" and not (isinstance(event, CallEnded) and event.code):
             self.fail(f"said {type(event).__name__} after it was fenced", host)
         if isinstance(event, Paused):
             self._stopped[process] = "paused"

@@ -1,7 +1,9 @@
 """No resurrection (I-NORES): a life that ended is never ALIVE again.
 
-Two rules. Who has held LEFT of a life holds nothing but LEFT of that life, also after having forgotten it. And nobody
-turns DEAD back into anything else for a life whose process is really gone.
+Two rules, both also across forgetting. Who has held LEFT of a life holds nothing but LEFT of that life. And who has
+held a life DEAD at some incarnation, and the life is really over, does not hold it ALIVE or SUSPECT again at that
+incarnation. (At a higher one it may, for the moment that it takes to notice: a refutation that was signed before the
+end may arrive after it.)
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ class NoResurrection(Checker):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._left: dict[tuple[int, int, NodeId], Life] = {}
-        self._dead: dict[tuple[int, int, NodeId], Life] = {}
+        self._dead: dict[tuple[int, int, NodeId], tuple[Life, int]] = {}
         world.on_event.append(self._on_event)
 
     def _on_event(self, host: Host, event: Event) -> None:
@@ -38,8 +40,14 @@ class NoResurrection(Checker):
                 f"life {event.life} of {short(event.node)} had left and is {event.new.value} again", host
             )
         if event.new is MemberState.DEAD:
-            self._dead[key] = event.life
-        elif self._dead.get(key) == event.life and not self._is_running(event.node, event.life):
+            self._dead[key] = (event.life, event.incarnation)
+            return
+        dead = self._dead.get(key)
+        if (
+            dead is not None
+            and (event.life, event.incarnation) <= dead
+            and not self._is_running(event.node, event.life)
+        ):
             self.fail(
                 f"life {event.life} of {short(event.node)} is over, was DEAD, and is {event.new.value} again",
                 host,
