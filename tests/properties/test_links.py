@@ -7,11 +7,24 @@ from itertools import combinations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reachp2p.core.effects import LinkEnd
 from reachp2p.core.ids import LinkId
 from reachp2p.core.links.outputs import LinkMessage
 from reachp2p.core.settings import Protocol
-from reachp2p.core.wire.messages import Cancel, Message, Reply
-from tests.unit.links.pair import Net, Side
+from reachp2p.core.wire.codec import encode_message, pack_messages
+from reachp2p.core.wire.messages import (
+    Ack,
+    Cancel,
+    Chunk,
+    Goodbye,
+    Hello,
+    HelloProof,
+    Message,
+    Ping,
+    Reply,
+    Request,
+)
+from tests.unit.links.pair import Net, Script, Side, life
 
 PROTOCOL = Protocol(payload_max=60_000, frame_messages_max=4)
 ACTIONS = ("step", "step", "step", "step", "dial", "send", "send", "send big", "close")
@@ -117,3 +130,72 @@ def test_whatever_breaks_no_message_arrives_twice_and_every_link_ends_once(
             got = run.received(other, side)
             assert len(got) == len(set(got))
             assert set(got) <= set(run.sent.get((other.name, side.name), []))
+
+
+said = st.one_of(
+    st.builds(Goodbye, final=st.booleans()),
+    st.builds(Ping, nonce=st.just(b"8 bytes!")),
+    st.builds(Ack, nonce=st.binary(min_size=8, max_size=8)),
+    st.just(Cancel(message_id=bytes(16))),
+    st.just(HelloProof(signature=bytes(64))),
+    st.just(Hello(wire_version=1, cluster_id="test", node=bytes(32), life=life(1), nonce=bytes(16))),
+    st.just(
+        Request(
+            message_id=bytes(16),
+            life=life(1),
+            agent="a/b",
+            capability="c",
+            remaining_ms=1,
+            payload=b"p" * 100,
+        )
+    ),
+    st.builds(
+        Chunk,
+        sequence=st.integers(0, 3),
+        offset=st.integers(0, 4),
+        total=st.integers(1, 6),
+        data=st.binary(min_size=1, max_size=4),
+    ),
+)
+frames = st.one_of(
+    st.lists(said, max_size=4).map(lambda messages: pack_messages([encode_message(m) for m in messages])),
+    st.binary(max_size=60),
+    st.tuples(said, st.integers(0, 200), st.integers(0, 255)).map(
+        lambda drawn: spoiled(pack_messages([encode_message(drawn[0])]), drawn[1], drawn[2])
+    ),
+)
+events = st.one_of(frames, st.sampled_from([*LinkEnd, "close", "wait", "send"]))
+
+
+def spoiled(data: bytes, at: int, value: int) -> bytes:
+    """One byte of a frame is another."""
+    at %= len(data)
+    return data[:at] + bytes([value]) + data[at + 1 :]
+
+
+@given(st.booleans(), st.lists(events, max_size=12))
+@settings(max_examples=400)
+def test_no_bytes_and_no_order_of_events_raise_or_leave_anything_behind(
+    is_proven: bool, history: list[bytes | LinkEnd | str]
+) -> None:
+    net = Net()
+    side = net.side("a")
+    remote = Script(side) if is_proven else Script.unproven(side)
+    for event in history:
+        if isinstance(event, bytes):
+            remote.say_frame(event)
+        elif isinstance(event, LinkEnd):
+            remote.end(event)
+        elif event == "close":
+            remote.act(side.links.close(remote.link, net.now, "enough"))
+        elif event == "send":
+            side.links.send(remote.link, Reply(message_id=bytes(16), payload=b"p" * 20_000))
+        else:
+            net.now += 3.0
+            remote.timeout()
+    for _ in range(8):
+        net.now += 21.0  # always late, which is no excuse for ever
+        remote.timeout()
+    assert len(remote.downs()) == is_proven
+    assert side.links.gauges() == dict.fromkeys(side.links.gauges(), 0)
+    assert len(side.timers) == 0

@@ -125,7 +125,7 @@ class Handshake:
             raise HelloRefused(
                 "cluster_id",
                 ErrorCode.CLUSTER_MISMATCH,
-                f"two clusters: {self._own.cluster_id!r} here, {remote.cluster_id!r} there",
+                f"two clusters: {_name(self._own.cluster_id)} here, {_name(remote.cluster_id)} there",
             )
         low = max(self._own.wire_min, remote.wire_min)
         high = min(self._own.wire_max, remote.wire_max)
@@ -150,3 +150,8 @@ class Handshake:
     def _transcript(self, role: Role) -> bytes:
         mine, theirs = self.frame, self._remote_frame
         return hello_transcript(mine, theirs, role) if self._dialled else hello_transcript(theirs, mine, role)
+
+
+def _name(cluster_id: str) -> str:
+    """A cluster id for people; both fit into a Goodbye."""
+    return repr(cluster_id if len(cluster_id) <= 80 else cluster_id[:79] + "…")

@@ -15,6 +15,9 @@ from reachp2p.core.settings import Protocol
 ANSWER_PROBE_TIMEOUTS = 4
 """Probe timeouts that a keepalive may take: TCP's second retransmission falls inside them."""
 
+PINGS_MAX = 4
+"""Keepalives in a row that are asked again because our timer was late: a node that always is still has to end."""
+
 
 class Verdict(Enum):
     """What a check has found."""
@@ -45,10 +48,9 @@ def judge(link: Link, now: float, protocol: Protocol) -> Verdict:
     if link.pinged_at is not None:
         if link.heard_at >= link.pinged_at:
             link.pinged_at = None
-        elif not was_late:
-            return Verdict.SILENT
+            link.pings = 0
         else:
-            return Verdict.PING
+            return Verdict.PING if was_late and link.pings < PINGS_MAX else Verdict.SILENT
     if link.heard_at + protocol.link_keepalive <= now:
         return Verdict.PING
     if now - link.used_at >= protocol.link_idle_close:

@@ -117,6 +117,8 @@ class Link:
     was_used: bool = False
     pinged_at: float | None = None
     """When our keepalive was sent, if nothing has come since."""
+    pings: int = 0
+    """Keepalives sent since something was heard."""
     ping_nonce: bytes = b""
     due_at: float = 0.0
     doom: Doom | None = None

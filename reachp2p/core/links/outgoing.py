@@ -14,6 +14,7 @@ from reachp2p.core.links.incoming import ASSEMBLIES_MAX, message_bytes_max
 from reachp2p.core.settings import Protocol
 from reachp2p.core.wire.codec import encode_message, pack_messages
 from reachp2p.core.wire.messages import (
+    Cancel,
     Chunk,
     Goodbye,
     Message,
@@ -52,6 +53,10 @@ class _Large:
 
     data: bytes
     is_ordered: bool
+    request: bytes = b""
+    """Its message id, if it is a request."""
+    cancel: bytes = b""
+    """The `Cancel` that follows it."""
     sequence: int = 0
     offset: int = 0
 
@@ -101,14 +106,31 @@ class Outgoing:
         size = len(encoded)
         if size > self._assembly_max or self.queued_bytes + size > self._queue_max:
             return False
+        if isinstance(message, Cancel) and self._cancel(message.message_id, encoded):
+            return True
         self.queued_bytes += size
         if type(message) in ORDERED:
             self._ordered.append(encoded)
         elif size <= PIECE_MAX:
             self._small.append(encoded)
         else:
-            self._backlog.append(_Large(encoded, is_ordered=False))
+            request = message.message_id if isinstance(message, Request) else b""
+            self._backlog.append(_Large(encoded, is_ordered=False, request=request))
         return True
+
+    def _cancel(self, request: bytes, cancel: bytes) -> bool:
+        """A `Cancel` must not overtake its large request: one not begun is taken back, one begun is followed by it."""
+        for large in self._backlog:
+            if large.request == request:
+                self._backlog.remove(large)
+                self.queued_bytes -= len(large.data)
+                return True
+        for large in self._active:
+            if large.request == request:
+                large.cancel = cancel
+                self.queued_bytes += len(cancel)
+                return True
+        return False
 
     def finish(self, goodbye: Goodbye) -> None:
         """Queue our Goodbye behind everything that waits, also if the queue is full. Only the first one counts."""
@@ -135,9 +157,8 @@ class Outgoing:
             parts.append(small.popleft())
         if has_bulk:
             self._add_bulk(parts, room)
-        if (
-            not parts and small and len(small[0]) <= room
-        ):  # the reserve was the only obstacle and was not used
+        if not parts and small and len(small[0]) <= room:
+            # The room kept for a chunk was the only obstacle, and no chunk has used it.
             self.queued_bytes -= len(small[0])
             parts.append(small.popleft())
         if not parts and self._goodbye is not None and self.queued_bytes == len(self._goodbye) <= room:
@@ -211,6 +232,8 @@ class Outgoing:
             self._active.append(large)
         else:
             self._active_bytes -= total
+            if large.cancel:
+                self._small.append(large.cancel)
             if large.is_ordered:
                 self._ordered_is_large = False
         return encode_message(chunk)

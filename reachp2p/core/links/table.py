@@ -413,6 +413,7 @@ class Links:
                 return self._book.abort(link, LinkEnd.LOST, verdict.value, now)
             case Verdict.PING:
                 link.pinged_at = now
+                link.pings += 1
                 link.ping_nonce = self._entropy.token(NONCE_BYTES)
                 self.send(link.id, Ping(nonce=link.ping_nonce))
             case Verdict.IDLE if link.dialled and self._may_close(link):

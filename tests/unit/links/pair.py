@@ -360,6 +360,7 @@ class Script:
         self.node = node_id(name)
         self.outputs: list[LinkOutput] = []
         self.effects: list[Effect] = []
+        self._hear(side.links.on_opened(self.link, None, side.net.now))
         hello = Hello(
             wire_version=1,
             cluster_id="test",
@@ -369,11 +370,18 @@ class Script:
         )
         key = KeyedHash(self.node)
         shake = Handshake(hello, dialled=True, expected=None, identity=None, signer=key, verifier=key)
-        self._hear(side.links.on_opened(self.link, None, side.net.now))
         shake.read_first(self.frames().pop())
-        self.say_frame(shake.frame)
-        self.effects.clear()
-        self.say_frame(shake.prove())
+        if self.says_hello:
+            self.say_frame(shake.frame)
+            self.effects.clear()
+            self.say_frame(shake.prove())
+
+    says_hello = True
+
+    @classmethod
+    def unproven(cls, side: Side) -> Script:
+        """One that has not said anything yet."""
+        return _Silent(side)
 
     def say(self, *messages: Message) -> None:
         self.say_frame(pack_messages([encode_message(message) for message in messages]))
@@ -417,3 +425,7 @@ class Script:
             else:
                 self.effects.append(item)  # type: ignore[arg-type]
         self.effects += self.side.links.flush()
+
+
+class _Silent(Script):
+    says_hello = False

@@ -52,6 +52,16 @@ def test_two_clusters_do_not_become_one_and_both_sides_are_told_both_names() -> 
     assert len(a.ends) == len(b.ends) == 0
 
 
+def test_two_long_cluster_ids_are_both_named() -> None:
+    net = Net()
+    a, b = net.side("a", cluster_id="blue" + "x" * 252), net.side("b", cluster_id="green" + "\x1b" * 251)
+    a.dial(b)
+    net.run()
+    assert "'blue" in a.downs[0].detail
+    assert "'green" in a.downs[0].detail
+    assert "\x1b" not in a.downs[0].detail
+
+
 @pytest.mark.parametrize(
     ("wire_min", "wire_max", "common"),
     [(1, 1, True), (0, 1, True), (1, 9, True), (2, 9, False), (0, 0, False)],

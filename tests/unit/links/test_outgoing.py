@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from reachp2p.core.counters import Counters
+from reachp2p.core.ids import Life
 from reachp2p.core.links.incoming import Incoming, message_bytes_max
 from reachp2p.core.links.outgoing import CREDIT_AT_OPENING, PIECE_MAX, Outgoing
 from reachp2p.core.settings import Protocol
 from reachp2p.core.wire.codec import decode_messages, encode_message
-from reachp2p.core.wire.messages import Cancel, Chunk, Goodbye, Message, Reply, SyncDelta, SyncEnd
+from reachp2p.core.wire.messages import Cancel, Chunk, Goodbye, Message, Reply, Request, SyncDelta, SyncEnd
 
 SMALL = Protocol(payload_max=100_000, link_queue_max=2_000_000)
 
@@ -185,6 +186,37 @@ def test_goodbye_is_the_last_frame_even_behind_a_full_queue() -> None:
     found = frames(outgoing)
     assert read(found[-1]) == [Goodbye(reason="r" * 256)]
     assert outgoing.has_said_goodbye
+    assert outgoing.is_empty
+
+
+def request(number: int, size: int) -> Request:
+    return Request(
+        message_id=number.to_bytes(16, "big"),
+        life=Life(1, bytes(16)),
+        agent="a/b",
+        capability="c",
+        remaining_ms=1,
+        payload=b"x" * size,
+    )
+
+
+def test_a_cancel_takes_back_a_large_request_that_was_not_begun() -> None:
+    outgoing = Outgoing(SMALL)
+    outgoing.put(request(1, 60_000))
+    outgoing.put(request(2, 60_000))
+    outgoing.put(small(2))
+    assert put_together(frames(outgoing)) == [request(1, 60_000)]
+    assert outgoing.is_empty
+
+
+def test_a_cancel_does_not_overtake_a_large_request_that_was_begun() -> None:
+    outgoing = Outgoing(SMALL)
+    outgoing.put(request(1, 100_000))
+    first = outgoing.next_frame()
+    assert first is not None
+    outgoing.put(small(1))
+    outgoing.put(small(2))
+    assert put_together([first, *frames(outgoing)]) == [small(2), request(1, 100_000), small(1)]
     assert outgoing.is_empty
 
 
