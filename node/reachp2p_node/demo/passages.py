@@ -9,15 +9,18 @@ from reachp2p.errors import ConfigurationInvalid
 from reachp2p_node.demo.language import split_sentences
 
 SENTENCES_PER_PASSAGE = 4
-PASSAGES_MAX = 60
-"""Beyond it passages grow instead, so that a long text takes no longer than a minute's work."""
-BACKGROUND_SENTENCES = 60
+PASSAGES_MAX = 48
+"""Beyond it passages grow instead, so that a longer text takes a little longer and not forever."""
+BACKGROUND_SENTENCES = 50
 """On either side of a passage."""
 PASSAGES_MIN = 30
 SENTENCES_MIN = PASSAGES_MIN + SENTENCES_PER_PASSAGE - 1
 """Passages overlap in a short text; below this there is not enough of it for 200 calls."""
-TEXT_BYTES_MAX = 131_072
-"""A text of this size takes half a minute on two busy cores."""
+SENTENCES_MAX = 480
+"""What the demo reads of a long text: some twenty pages, half a minute's work for two busy cores."""
+SENTENCE_CHARACTERS_MAX = 1_000
+"""Of a text without full stops."""
+TEXT_BYTES_MAX = 16_777_216
 
 
 @dataclass(frozen=True)
@@ -29,14 +32,16 @@ class Passage:
 
 
 def split_passages(text: str) -> list[Passage]:
-    """At most `PASSAGES_MAX` passages that cover the text; overlapping ones if it is short."""
+    """Passages at even distances that cover the text: from `PASSAGES_MIN`, overlapping, to `PASSAGES_MAX`.
+
+    Fewer only if there are not even so many places for one to begin.
+    """
     sentences = split_sentences(text)
-    size = max(SENTENCES_PER_PASSAGE, -(-len(sentences) // PASSAGES_MAX))
-    step = size
-    if len(sentences) < PASSAGES_MIN * size:
-        step = max(1, (len(sentences) - size) // (PASSAGES_MIN - 1))
+    size = min(len(sentences), max(SENTENCES_PER_PASSAGE, -(-len(sentences) // PASSAGES_MAX)))
+    count = max(PASSAGES_MIN, -(-len(sentences) // max(1, size)))
+    starts = dict.fromkeys(number * (len(sentences) - size) // (count - 1) for number in range(count))
     passages = []
-    for start in range(0, max(1, len(sentences) - (size - step)), step):
+    for start in starts:
         end = start + size
         around = (
             sentences[max(0, start - BACKGROUND_SENTENCES) : start]
@@ -46,20 +51,25 @@ def split_passages(text: str) -> list[Passage]:
     return passages
 
 
-def read_text(path: Path) -> str:
-    """The text of a file, if the demo can work with it. Raises `ConfigurationInvalid` saying why not."""
+def read_text(path: Path) -> tuple[str, int]:
+    """The part of a file that the demo works with, and how many sentences were left out.
+
+    Raises `ConfigurationInvalid` saying why a file is of no use.
+    """
     try:
         if path.stat().st_size > TEXT_BYTES_MAX:
             raise ConfigurationInvalid(
-                f"{path}: larger than {TEXT_BYTES_MAX // 1024} KiB; give the demo a part of it"
+                f"{path}: larger than {TEXT_BYTES_MAX // 2**20} MiB; give the demo a part of it"
             )
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise ConfigurationInvalid(f"{path}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigurationInvalid(f"{path}: not UTF-8 text") from error
-    if (found := len(split_sentences(text))) < SENTENCES_MIN:
+    sentences = split_sentences(text)
+    if len(sentences) < SENTENCES_MIN:
         raise ConfigurationInvalid(
-            f"{path}: {found} sentences; the demo needs {SENTENCES_MIN} for its 200 calls"
+            f"{path}: {len(sentences)} sentences; the demo needs {SENTENCES_MIN} for its 200 calls"
         )
-    return text
+    kept = [sentence[:SENTENCE_CHARACTERS_MAX] for sentence in sentences[:SENTENCES_MAX]]
+    return " ".join(kept), len(sentences) - len(kept)

@@ -22,7 +22,9 @@ SHIPPED = "keeping_time.txt"
 
 def play(text_file: Path | None, *, keep: bool, as_json: bool) -> int:
     """Run the demo; 0 only if everything it is to show was seen. Raises `ConfigurationInvalid` for a text of no use."""
-    text = read_text(text_file) if text_file is not None else _shipped_text()
+    text, left_out = read_text(text_file) if text_file is not None else (_shipped_text(), 0)
+    if left_out:
+        output.note(f"{text_file} is long: the demo reads its beginning and leaves out {left_out} sentences")
     console = output.console(stderr=as_json)
     with _terminated_as_interrupted(), Stage(is_kept=keep) as stage:
         screen = LiveScreen(console, list(CAST)) if console.is_terminal else LineScreen(console)
