@@ -225,8 +225,7 @@ class Engine:
             record = parts.agents.withdraw(agent, now)
             if record is not None:
                 self._hearing.own_record(record, now)
-        parts.callee.drain(now)
-        parts.caller.drain()
+        parts.callee.drain(now)  # handlers that still run may call others; new calls end once these have ended
         parts.timers.set(DrainEnds(), now + timeout)
         self._settle(now)
 
@@ -314,8 +313,10 @@ class Engine:
         if self._parts.life.is_running:
             self._upkeep.arm(now)
             is_draining = self._parts.life.phase is Phase.LEAVING and not self._parts.own.has_left
-            if is_draining and self._parts.callee.unfinished + self._parts.caller.pending == 0:
-                self._say_left(now)
+            if is_draining and self._parts.callee.unfinished == 0:
+                self._parts.caller.drain()
+                if self._parts.caller.pending == 0:
+                    self._say_left(now)
 
     def _take_steps(self, steps: list[Step], now: float) -> None:
         parts = self._parts
@@ -377,6 +378,7 @@ class Engine:
         if parts.own.has_left:
             return
         parts.timers.cancel(DrainEnds())
+        parts.caller.drain()
         parts.own.leave()
         self._hearing.announce(now)
         message = HeadUpdate(head=parts.own.head(now).data)

@@ -300,6 +300,9 @@ class Inbound:
         parts = self._parts
         source = Source(heard.node, link=heard.link)
         message = heard.message
+        if heard.node == parts.own.node:
+            parts.counters.add("dropped.message.own_key")  # a clone's link proves that it lives, and is closed
+            return
         match message:
             case Request():
                 parts.callee.on_request(heard.link, heard.node, heard.life, message, now)
