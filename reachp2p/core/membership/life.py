@@ -138,8 +138,11 @@ class LifeCycle:
                 reason = "this state folder is fenced: another node runs under its key; replace that with --take-over"
                 return self._refuse(ErrorCode.FENCED, reason, now)
             epoch = max(epoch, int.from_bytes(fenced_row[:EPOCH_BYTES], "big"))
+        steps = self._write(epoch + 1, now)
+        if fenced_row is not None and self.phase is Phase.WRITING:
+            # After the epoch, so that whoever is killed in between is still fenced.
             self._effects.delete(Table.LIFE, FENCED_KEY)
-        return self._write(epoch + 1, now)
+        return steps
 
     def _write(self, epoch: int, now: float) -> list[Step]:
         if epoch > EPOCH_MAX:
@@ -234,14 +237,14 @@ class LifeCycle:
 
     def on_own_head(self, head: Checked[Head], now: float) -> list[Step]:
         """A head signed by our own key arrived. The caller answers outdated ones; here a higher life is judged."""
-        if self.phase is Phase.ASKING:
+        if self.phase in (Phase.ASKING, Phase.CHALLENGING):
             self._note(head.fact)
             return []
-        if (
-            self.phase not in (Phase.RUNNING, Phase.PAUSED)
-            or self.life is None
-            or head.fact.life <= self.life
-        ):
+        if self.life is None or head.fact.life <= self.life:
+            return []
+        if self.phase is Phase.LEAVING:
+            return [Step.PAUSE]  # nothing to decide any more, but nothing to serve either
+        if self.phase not in (Phase.RUNNING, Phase.PAUSED):
             return []
         self._note(head.fact)
         if self.phase is Phase.PAUSED:
