@@ -139,7 +139,7 @@ class LifeCycle:
                 return self._refuse(ErrorCode.FENCED, reason, now)
             epoch = max(epoch, int.from_bytes(fenced_row[:EPOCH_BYTES], "big"))
         steps = self._write(epoch + 1, now)
-        if fenced_row is not None and self.phase is Phase.WRITING:
+        if fenced_row is not None and Step.STOP not in steps:
             # After the epoch, so that whoever is killed in between is still fenced.
             self._effects.delete(Table.LIFE, FENCED_KEY)
         return steps
