@@ -372,6 +372,23 @@ def test_without_a_running_node_the_next_step_is_named(
     assert "start one with `reachp2p seed`" in err
 
 
+def test_the_example_runs_as_a_script(folder: Path, run: Run) -> None:
+    script = Path(__file__).parents[2] / "examples" / "hello.py"
+    assert len([line for line in script.read_text().splitlines() if line.strip()]) <= 11
+    program = subprocess.Popen(
+        [sys.executable, str(script)], env=environment(folder), stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert program.stderr is not None
+        assert "offers demo/hello" in program.stderr.readline()
+        code, out, _ = run("call", "text.hello", '{"name": "Ada", "times": 2}', "--node", "hello")
+        assert (code, json.loads(out)) == (0, {"greeting": "Hello, Ada! Hello, Ada!"})
+    finally:
+        program.terminate()
+        program.communicate(timeout=20)
+    assert program.returncode == 0
+
+
 # The program as a whole
 
 
