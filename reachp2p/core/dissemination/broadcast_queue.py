@@ -1,17 +1,20 @@
 """News in circulation: where updates wait until they have been sent often enough (SWIM §4.1, LESSONS 7).
 
 One slot for each (kind, subject): a newer update takes the place of the older and starts again. Those sent least go
-first. Kinds take turns, so that a flood of one never starves another, and an update that does not fit into what is left
-of a datagram is passed over, so that a big one never blocks small ones behind it.
+first. Kinds take turns, and a full queue drops from its most numerous kind, so that a flood of one starves no other. An
+update that does not fit into what is left of a datagram is passed over, so that a big one never blocks small ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 
 from reachp2p.core.counters import Counters
+
+MISFITS_MAX = 64
+"""Updates of one kind passed over in a row before the rest of a datagram is given to the others: 3 µs."""
 
 
 class Kind(Enum):
@@ -33,13 +36,15 @@ class Entry:
 
 
 class BroadcastQueue:
-    """Updates by kind and key. Size: at most `entries_max`; beyond it the most often sent is dropped and counted."""
+    """Updates by kind and key. Size: at most `entries_max`; beyond it the most often sent of the most numerous kind is
+    dropped and counted."""
 
     def __init__(self, entries_max: int, counters: Counters) -> None:
         self._entries_max = entries_max
         self._counters = counters
         self._slots: dict[tuple[Kind, Hashable], Entry] = {}
         self._buckets: dict[Kind, dict[int, dict[Hashable, Entry]]] = {kind: {} for kind in Kind}
+        self._counts: dict[Kind, int] = dict.fromkeys(Kind, 0)
 
     def put(self, kind: Kind, key: Hashable, encoded: bytes) -> None:
         """Let an update circulate in place of what its slot held. `encoded`: the message as it travels."""
@@ -57,33 +62,34 @@ class BroadcastQueue:
     def _place(self, entry: Entry) -> None:
         self._slots[entry.kind, entry.key] = entry
         self._buckets[entry.kind].setdefault(entry.sent, {})[entry.key] = entry
+        self._counts[entry.kind] += 1
 
     def _remove(self, entry: Entry) -> None:
         del self._slots[entry.kind, entry.key]
+        self._counts[entry.kind] -= 1
         bucket = self._buckets[entry.kind][entry.sent]
         del bucket[entry.key]
         if not bucket:
             del self._buckets[entry.kind][entry.sent]
 
     def _evict(self) -> None:
-        most = max((sent, kind.value, kind) for kind, buckets in self._buckets.items() for sent in buckets)
-        bucket = self._buckets[most[2]][most[0]]
-        self._remove(next(iter(bucket.values())))
+        kind = max(Kind, key=lambda k: (self._counts[k], k.value))
+        buckets = self._buckets[kind]
+        self._remove(next(iter(buckets[max(buckets)].values())))
         self._counters.add("broadcast_queue.evicted")
 
     def take(self, room: int, limit: int) -> list[bytes]:
         """Updates that fit into `room` bytes together, each now sent once more; gone after `limit` sends."""
         taken: list[Entry] = []
-        waiting = {kind: iter(self._candidates(kind)) for kind in Kind if self._buckets[kind]}
+        waiting = {kind: self._in_order(kind) for kind in Kind if self._counts[kind]}
         while waiting:
             for kind in list(waiting):
-                for entry in waiting[kind]:
-                    if len(entry.encoded) <= room:
-                        taken.append(entry)
-                        room -= len(entry.encoded)
-                        break
-                else:
+                entry = _first_fit(waiting[kind], room)
+                if entry is None:
                     del waiting[kind]
+                else:
+                    taken.append(entry)
+                    room -= len(entry.encoded)
         for entry in taken:
             self._remove(entry)
             entry.sent += 1
@@ -91,14 +97,20 @@ class BroadcastQueue:
                 self._place(entry)
         return [entry.encoded for entry in taken]
 
-    def _candidates(self, kind: Kind) -> list[Entry]:
+    def _in_order(self, kind: Kind) -> Iterator[Entry]:
+        """Fewest sends first, newest first among those sent equally often."""
         buckets = self._buckets[kind]
-        found: list[Entry] = []
         for sent in sorted(buckets):
-            found.extend(reversed(buckets[sent].values()))  # newest first among those sent equally often
-            if len(found) >= 64:  # no datagram holds more
-                break
-        return found
+            yield from reversed(buckets[sent].values())
 
     def __len__(self) -> int:
         return len(self._slots)
+
+
+def _first_fit(entries: Iterator[Entry], room: int) -> Entry | None:
+    for misfits, entry in enumerate(entries):
+        if len(entry.encoded) <= room:
+            return entry
+        if misfits == MISFITS_MAX:
+            break
+    return None
