@@ -102,6 +102,12 @@ class Lifetime:
             )
         return self._driver
 
+    @property
+    def has_ended_cleanly(self) -> bool:
+        """Whether, at its end, goodbye was said in time, nothing was cut off, and everything is on disk."""
+        storage = self._storage
+        return self.unfinished == 0 and storage is not None and not storage.has_given_up
+
     def stop(self, timeout: float) -> None:
         """Ask for the end: drain and say goodbye within `timeout` seconds. A further request can only shorten it."""
         self._deadline = min(self._deadline, trio.current_time() + timeout)

@@ -142,7 +142,7 @@ class Node:
     async def leave(self, timeout: float = LEAVE_TIMEOUT) -> bool:  # noqa: ASYNC109 (the others' deadline)
         """Drain (finish what runs, refuse new work), say goodbye to all, and end; whether all was done in time."""
         await self._end(timeout)
-        return self._lifetime.unfinished == 0
+        return self._lifetime.has_ended_cleanly
 
     def stop(self, timeout: float) -> None:
         """Ask the node to end within `timeout` seconds, without waiting for it; a further request can shorten it."""
@@ -198,9 +198,9 @@ class Node:
         return folder.path if folder is not None and folder.is_temporary else None
 
     @property
-    def is_drained(self) -> bool:
-        """Whether the node has said goodbye with nothing left unfinished."""
-        return self._lifetime.unfinished == 0
+    def has_ended_cleanly(self) -> bool:
+        """Whether, at its end, goodbye was said in time, nothing was cut off, and everything is on disk."""
+        return self._lifetime.has_ended_cleanly
 
     @property
     def offered(self) -> list[str]:

@@ -15,12 +15,12 @@ import threading
 from collections.abc import Callable, Sequence
 from functools import partial
 from types import FrameType
-from typing import Any
+from typing import Any, Self
 
 import trio
 
 from reachp2p.agent import Agent
-from reachp2p.errors import ErrorCode, ReachError
+from reachp2p.errors import ErrorCode, LocalProtocolError, ReachError
 from reachp2p.runtime.node import Node
 from reachp2p.runtime.state_folder import default_folder
 
@@ -90,12 +90,17 @@ def run_node(
 
 
 async def _serve(node: Node, drain_timeout: float, on_started: Callable[[Node], object] | None) -> int:
-    with _Signals(node, drain_timeout):
-        async with node:
-            if on_started is not None:
-                on_started(node)
-            await node.wait_closed()
-    return EXIT_CLEAN if node.is_drained else EXIT_FORCED
+    with _Signals(node, drain_timeout) as signals:
+        try:
+            async with node:
+                if on_started is not None:
+                    on_started(node)
+                await node.wait_closed()
+        except LocalProtocolError:
+            if signals.count and node.started_at is None:
+                return EXIT_CLEAN  # told to end while it started
+            raise
+    return EXIT_CLEAN if node.has_ended_cleanly else EXIT_FORCED
 
 
 class _Signals:
@@ -104,14 +109,15 @@ class _Signals:
     def __init__(self, node: Node, drain_timeout: float) -> None:
         self._node = node
         self._drain_timeout = drain_timeout
-        self._count = 0
+        self.count = 0
         self._former: dict[int, Any] = {}
         self._token = trio.lowlevel.current_trio_token()
         self._watchdogs: list[threading.Timer] = []
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         for number in (signal.SIGTERM, signal.SIGINT):
             self._former[number] = signal.signal(number, self._on_signal)
+        return self
 
     def __exit__(self, *_: object) -> None:
         for number, former in self._former.items():
@@ -121,9 +127,9 @@ class _Signals:
 
     def _on_signal(self, number: int, _: FrameType | None) -> None:
         """In the main thread, between two instructions of whatever it does."""
-        self._count += 1
-        timeout = self._drain_timeout if self._count == 1 else 0.0
-        if self._count > 2:
+        self.count += 1
+        timeout = self._drain_timeout if self.count == 1 else 0.0
+        if self.count > 2:
             return
         self._token.run_sync_soon(self._node.stop, timeout)
         watchdog = threading.Timer(timeout + FORCE_PATIENCE, self._force)

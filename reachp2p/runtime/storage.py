@@ -74,6 +74,7 @@ class Storage:
         self._waiting_bytes = 0
         self._outcomes: deque[Outcome] = deque()
         self._is_closing = False
+        self.has_given_up = False
         self._opened = trio.Event()
         self._ended = trio.Event()
         self._fault: BaseException | None = None
@@ -127,7 +128,10 @@ class Storage:
         return outcomes
 
     async def aclose(self) -> None:
-        """Write what waits and close the file, within CLOSE_TIMEOUT whatever the disk does; not cancellable before."""
+        """Write what waits and close the file, within CLOSE_TIMEOUT whatever the disk does; not cancellable before.
+
+        Afterwards `has_given_up` says whether something was left unwritten.
+        """
         with self._condition:
             self._is_closing = True
             self._condition.notify()
@@ -137,6 +141,7 @@ class Storage:
             await self._ended.wait()
             self._thread.join()  # it has nothing left to do but to return
         if scope.cancelled_caught:
+            self.has_given_up = True
             logger.error("%s: the disk does not answer; %d writes are given up", self._path, self.waiting)
 
     # Everything below runs in the storage thread

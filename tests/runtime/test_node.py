@@ -389,6 +389,19 @@ async def test_a_restarted_node_has_the_same_id_and_a_higher_epoch(tmp_path: Pat
     assert lives == [(lives[0][0], epoch) for epoch in (1, 2, 3)]
 
 
+async def test_a_restarted_node_routes_from_its_snapshot_within_a_second_and_without_a_seed(
+    tmp_path: Path,
+) -> None:
+    async with Node(echo_agent()) as left:
+        async with Node(state=tmp_path, seeds=[str(left.address)]) as node:
+            await node.wait_for("echo.text", timeout=5)
+        begun = trio.current_time()
+        async with Node(state=tmp_path) as node:
+            await node.wait_for("echo.text", timeout=1)
+            assert await node.call("echo.text", {"text": "again"}) == "again"
+            assert trio.current_time() - begun < 1.0
+
+
 async def test_a_node_with_a_lost_disk_learns_its_epoch_from_others(tmp_path: Path) -> None:
     async with Node(name="peer") as peer:
         for _ in range(3):

@@ -23,6 +23,9 @@ PROGRAM = """
 import sys, time
 import trio
 from reachp2p import Agent, run
+from reachp2p.core.effects import Persist, Table
+from reachp2p.core.ids import Ticket
+from reachp2p.runtime.seeds import Seeds
 agent = Agent("nlp/one")
 
 @agent.capability("one.wait")
@@ -44,14 +47,28 @@ async def block() -> str:
     while True:
         time.sleep(0.1)
 
+async def slow_disk(node):
+    from reachp2p.runtime import storage
+    storage._commit = lambda *_: time.sleep(60)
+    node._lifetime.outlets.storage.submit(Persist(Ticket(0), Table.HEADS, b"k", b"v"))
+    print("the disk is slow", flush=True)
+
+async def slow_start(self):
+    print("starting", flush=True)
+    await trio.sleep_forever()
+
 async def call_myself(node):
     await node.call(sys.argv[2], {{"seconds": 0.5}} if sys.argv[2] == "one.wait" else None)
 
 def started(node):
     print("started", node.address, flush=True)
-    if len(sys.argv) > 2:
+    if sys.argv[2:] == ["slow disk"]:
+        trio.lowlevel.spawn_system_task(slow_disk, node)
+    elif len(sys.argv) > 2:
         trio.lowlevel.spawn_system_task(call_myself, node)
 
+if sys.argv[2:] == ["slow start"]:
+    Seeds.resolve_once = lambda self, patience: slow_start(self)
 run(agent, seeds=[{seeds}], state=sys.argv[1], drain_timeout={drain}, on_started=started)
 print("after run", flush=True)
 """
@@ -167,6 +184,26 @@ def test_a_black_hole_of_a_peer_does_not_keep_a_node_from_ending(programs: Progr
         code, seconds = ends(process, within=5)
     assert code == EXIT_CLEAN
     assert seconds < 3.0
+
+
+def test_a_disk_that_does_not_answer_does_not_keep_a_node_from_ending_and_the_code_tells(
+    programs: Programs,
+) -> None:
+    process = programs.start("slow disk")
+    says(process, "started")
+    says(process, "the disk is slow")
+    process.send_signal(signal.SIGTERM)
+    code, seconds = ends(process, within=12)
+    assert code == EXIT_FORCED
+    assert seconds < 7.0
+
+
+def test_a_signal_while_a_node_starts_ends_it_cleanly(programs: Programs) -> None:
+    process = programs.start("slow start")
+    says(process, "starting")
+    time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    assert ends(process, within=3)[0] == EXIT_CLEAN
 
 
 def test_a_start_that_fails_is_explained_in_one_line(programs: Programs, tmp_path: Path) -> None:
