@@ -31,8 +31,9 @@ TIME_MAX = 44.0
 """Seconds for the whole play; with stopping everything it ends within 50."""
 REVIEW_TIMEOUT = 40.0
 CALLS_BEFORE_KILL = 60
-TWO_IN_FLIGHT_PATIENCE = 1.0
-"""Seconds to wait for a moment at which the victim has two calls in its hands; then one is enough."""
+GOOD_MOMENT_PATIENCE = 1.0
+"""Seconds to wait for a moment at which the victim has two calls in its hands, one just begun; then any will do."""
+JUST_BEGUN = 0.01
 LOOK_INTERVAL = 0.01
 
 
@@ -106,15 +107,21 @@ class Story:
     async def _kill(self) -> None:
         """SIGKILL in mid-work."""
         await self._until(lambda: self.watch.calls >= CALLS_BEFORE_KILL)
-        patience = time.monotonic() + TWO_IN_FLIGHT_PATIENCE
-        await self._until(
-            lambda: self.watch.in_flight(VICTIM) >= (2 if time.monotonic() < patience else 1), interval=0.001
-        )
+        await self._until(lambda: self.watch.in_flight(VICTIM) >= 1)
+        patience = time.monotonic() + GOOD_MOMENT_PATIENCE
+        await self._until(lambda: self._is_good_moment(patience), interval=0.001)
         self._killed_at = time.monotonic()
         self._stage.kill(VICTIM)
         self._screen.say(
             f"{VICTIM} is killed with {self.watch.in_flight(VICTIM)} calls in its hands (SIGKILL)"
         )
+
+    def _is_good_moment(self, patience: float) -> bool:
+        """Whether the victim is in mid-work now, and will be still when the signal reaches it."""
+        now, in_flight = time.monotonic(), self.watch.in_flight(VICTIM)
+        if now > patience:
+            return in_flight >= 1
+        return in_flight >= 2 and now - self.watch.newest_call(VICTIM) < JUST_BEGUN
 
     async def _read_summaries(self) -> None:
         """Have the summaries of the first reading read in turn, so that calls are under way while somebody returns."""

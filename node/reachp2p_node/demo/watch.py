@@ -17,8 +17,8 @@ class Process:
     epoch: int = 0
     lives: int = 0
     address: str = ""
-    serving: dict[str, str] = field(default_factory=dict)
-    """Calls under way in its handlers, with their capability."""
+    serving: dict[str, float] = field(default_factory=dict)
+    """Calls under way in its handlers, and since when."""
     served: int = 0
     served_in_life: int = 0
     members: dict[str, tuple[str, int, int]] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Watch:
             case Routable():
                 process.routes[line.capability] = line.instances
             case Serving():
-                process.serving[line.call] = line.capability
+                process.serving[line.call] = line.at
             case Served():
                 if process.serving.pop(line.call, None) is not None:
                     process.served += 1
@@ -89,6 +89,10 @@ class Watch:
     def in_flight(self, name: str) -> int:
         """Calls under way in the handlers of a process."""
         return len(self.processes[name].serving) if name in self.processes else 0
+
+    def newest_call(self, name: str) -> float:
+        """When the latest of the calls under way in a process began; minus infinity if there is none."""
+        return max(self.processes[name].serving.values(), default=float("-inf"))
 
     def sees_all(self, names: list[str]) -> bool:
         """Whether each of these processes sees each of them ALIVE."""
