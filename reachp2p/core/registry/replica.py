@@ -69,7 +69,12 @@ class Replica:
         return entries
 
     def _entry(self, head: Head, dead: bool) -> DigestEntry:
-        complete = head.version if head.node == self._own.node else self._store.complete(NodeId(head.node))
+        if head.left:
+            complete = 0  # nobody passes on the records of a life that has left, so views need not agree on them
+        elif head.node == self._own.node:
+            complete = head.version
+        else:
+            complete = self._store.complete(NodeId(head.node))
         return DigestEntry(head.node, head.life, head.left, head.incarnation, head.version, complete, dead)
 
     def digest_hash(self, now: float) -> bytes:
