@@ -199,12 +199,9 @@ def amnesia(world: World, options: Options) -> None:
     require(world, chosen.lives[-1].epoch > chosen.lives[-2].epoch, f"lives were {chosen.lives}")
 
     rest = [host for host in hosts if host is not chosen]
-    left, right = halves(rest)
-    world.partition(
-        [*left, chosen], right
-    )  # left will forget nothing, but the node starts where nobody answers
-    world.restart(chosen)
-    world.partition([chosen], left)
+    world.partition([chosen], rest)
+    world.crash(chosen)
+    world.run(1)  # what was on its way to the former process must not teach the next one
     world.restart(chosen, disk="lost")
     world.run(30)
     require(world, chosen.lives[-1].epoch == 1, "a node that reaches nobody begins at epoch 1")
