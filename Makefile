@@ -33,6 +33,7 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 demo: $(VENV)/.ready-node
+	@$(BIN)/python -m compileall -q reachp2p node/reachp2p_node # seven processes start; none should compile
 	@$(BIN)/reachp2p demo
 
 test: $(VENV)/.ready-dev
