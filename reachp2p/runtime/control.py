@@ -22,6 +22,7 @@ from reachp2p.core.counters import Counters
 from reachp2p.errors import ConfigurationInvalid, LocalProtocolError, ReachError
 from reachp2p.runtime.calls import result_of
 from reachp2p.runtime.control_wire import (
+    LINE_MAX,
     Lines,
     LineTooLong,
     agent_object,
@@ -111,7 +112,7 @@ class _Server:
 
     async def serve(self, accepted: socket.socket) -> None:
         """One connection: requests one after the other."""
-        lines = Lines(accepted)
+        lines = Lines(accepted, LINE_MAX)
         self._clients += 1
         try:
             if self._clients > CLIENTS_MAX:

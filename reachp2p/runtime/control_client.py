@@ -15,7 +15,7 @@ import msgspec
 import trio
 
 from reachp2p.errors import CallFailed, ErrorCode, NodeError, ReachError
-from reachp2p.runtime.control_wire import Lines, LineTooLong
+from reachp2p.runtime.control_wire import ANSWER_MAX, Lines, LineTooLong
 from reachp2p.runtime.state_folder import control_socket
 
 REQUEST_TIMEOUT = 10.0
@@ -67,7 +67,7 @@ async def _connect(folder: Path) -> AsyncIterator[Lines]:
             await trio.sleep(0.05 if code == errno.EAGAIN else 0)
         if code:
             raise OSError(code, os.strerror(code))
-        lines = Lines(connected)
+        lines = Lines(connected, ANSWER_MAX)
     except OSError as error:
         connected.close()
         raise NodeError(

@@ -21,18 +21,21 @@ from reachp2p.core.views import AgentView, Explanation, MemberView
 from reachp2p.errors import ReachError, RemoteProtocolError
 
 LINE_MAX = 2_097_152
-"""Bytes of one line: a payload of 1 MiB and what JSON makes of it."""
+"""Bytes of a request: a payload of 1 MiB and what JSON makes of it."""
+ANSWER_MAX = 33_554_432
+"""Bytes of an answer: the largest views, and a result of 1 MiB with every byte escaped."""
 READ_BYTES = 65_536
 
 
 class LineTooLong(RemoteProtocolError):
-    """A line of more than `LINE_MAX` bytes. Fault: the other side; the connection is of no more use."""
+    """A line that is too long. Fault: the other side; the connection is of no more use."""
 
 
 class Lines:
     """One connection as lines of JSON. Not to be read by two tasks, nor written by two."""
 
-    def __init__(self, connected: socket.socket) -> None:
+    def __init__(self, connected: socket.socket, line_max: int) -> None:
+        self._line_max = line_max
         self._socket = trio.socket.from_stdlib_socket(connected)
         self._stream = trio.SocketStream(self._socket)
         self._data = bytearray()
@@ -42,8 +45,8 @@ class Lines:
         searched = 0
         while (end := self._data.find(b"\n", searched)) < 0:
             searched = len(self._data)
-            if searched > LINE_MAX:
-                raise LineTooLong(f"a line of more than {LINE_MAX:,} bytes")
+            if searched > self._line_max:
+                raise LineTooLong(f"a line of more than {self._line_max:,} bytes")
             data = await self._stream.receive_some(READ_BYTES)
             if not data:
                 return None

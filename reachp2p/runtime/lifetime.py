@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import TypeAlias
 
@@ -152,8 +152,9 @@ class Lifetime:
     async def _open(self, stack: AsyncExitStack) -> Seeds:
         """Everything that can fail before others notice us."""
         options, entropy, rng = self._options, SystemEntropy(), new_rng()
-        self.folder, key = folder, _ = await trio.to_thread.run_sync(_open_state, options.state, entropy)
+        folder, key = await trio.to_thread.run_sync(_open_state, options.state, entropy)
         stack.callback(folder.close)
+        self.folder = folder
         self._pair = pair = bind_pair(options.host, options.port)
         stack.callback(pair.close)
         seeds = Seeds(options.seeds, self._on_seeds, rng)
@@ -284,3 +285,17 @@ def sole(error: BaseException) -> BaseException:
             return error
         error = error.exceptions[0]
     return error
+
+
+async def leave_nursery(
+    manager: AbstractAsyncContextManager[trio.Nursery], error: BaseException | None
+) -> bool:
+    """Leave a nursery so that a lone exception comes out as itself. Returns what `__aexit__` returns."""
+    kind, traceback = (None, None) if error is None else (type(error), error.__traceback__)
+    try:
+        return bool(await manager.__aexit__(kind, error, traceback))
+    except BaseException as group:  # noqa: BLE001 (what it is about is raised below)
+        found = sole(group)
+    if found is error or (isinstance(found, trio.Cancelled) and isinstance(error, trio.Cancelled)):
+        return False
+    raise found  # outside of the except block, so that its own cause and context stay as they are

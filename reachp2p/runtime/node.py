@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -27,7 +28,15 @@ from reachp2p.runtime.calls import Calls, result_of
 from reachp2p.runtime.driver import Driver
 from reachp2p.runtime.event_log import log_event
 from reachp2p.runtime.event_streams import EventStream, EventStreams
-from reachp2p.runtime.lifetime import CANCELLED_TIMEOUT, EngineFactory, Lifetime, Offer, Service, sole
+from reachp2p.runtime.handlers import Handlers
+from reachp2p.runtime.lifetime import (
+    CANCELLED_TIMEOUT,
+    EngineFactory,
+    Lifetime,
+    Offer,
+    Service,
+    leave_nursery,
+)
 from reachp2p.runtime.options import check_options
 from reachp2p.runtime.routable import RoutableLog
 
@@ -101,7 +110,7 @@ class Node:
         self._changed = trio.Event()
         self.started_at: float | None = None
         """Unix seconds."""
-        self._manager: Any = None
+        self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._is_used = False
         self.thread_limiter = trio.CapacityLimiter(THREADS_MAX)
         """Bounds the worker threads of handlers that are plain functions."""
@@ -123,7 +132,7 @@ class Node:
         try:
             await nursery.start(self._run)
         except BaseException as error:
-            if await _leave(manager, error):
+            if await leave_nursery(manager, error):
                 raise AssertionError("the nursery has swallowed a failed start") from error
             raise
         self._manager = manager
@@ -132,8 +141,9 @@ class Node:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
+        assert self._manager is not None, "the block was entered"
         self._lifetime.stop(CLOSE_TIMEOUT if error is None else CANCELLED_TIMEOUT)
-        return await _leave(self._manager, error)
+        return await leave_nursery(self._manager, error)
 
     async def aclose(self, timeout: float = CLOSE_TIMEOUT) -> None:  # noqa: ASYNC109 (the others' deadline)
         """End the node from any task and wait until it has ended; again is harmless. Says goodbye, like `leave`."""
@@ -354,7 +364,7 @@ class Node:
         return self._lifetime.driver
 
     @property
-    def _handlers(self) -> Any:
+    def _handlers(self) -> Handlers:
         assert self._lifetime.outlets is not None, "the node runs"
         return self._lifetime.outlets.handlers
 
@@ -421,15 +431,3 @@ class Node:
                 self.started_at = time.time()
             log_event(event)
         self._events.put(event)
-
-
-async def _leave(manager: Any, error: BaseException | None) -> bool:
-    """Leave a nursery so that a lone exception comes out as itself. Returns what `__aexit__` returns."""
-    kind, traceback = (None, None) if error is None else (type(error), error.__traceback__)
-    try:
-        return bool(await manager.__aexit__(kind, error, traceback))
-    except BaseException as group:  # noqa: BLE001 (what it is about is raised below)
-        found = sole(group)
-    if found is error or (isinstance(found, trio.Cancelled) and isinstance(error, trio.Cancelled)):
-        return False
-    raise found  # outside of the except block, so that its own cause and context stay as they are

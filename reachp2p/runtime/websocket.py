@@ -199,7 +199,6 @@ class Links:
         opening = ServerOpening()
         is_open = False
         try:
-            _prepare(accepted)
             with scope:
                 is_open = await self._open_accepted(accepted, opening)
             if scope.cancelled_caught:
@@ -214,6 +213,7 @@ class Links:
 
     async def _open_accepted(self, accepted: socket.socket, opening: ServerOpening) -> bool:
         try:
+            _prepare(accepted)
             while True:
                 data = await _receive(accepted)
                 if not data:
@@ -253,6 +253,9 @@ class Links:
                         end = None
                     except ConnectionRefusedError:
                         end = LinkEnd.REFUSED
+                    except OSError as error:  # it was reset as soon as it was connected
+                        end = LinkEnd.LOST
+                        logger.info("dialling %s: %s", effect.address, error.strerror or error)
                     except _DialFailed as error:
                         end = error.end
                         logger.info("dialling %s: %s", effect.address, plain(error))

@@ -21,8 +21,15 @@ from tests.runtime.raw_peer import ANSWER, House, RawPeer, house, listening
 
 pytestmark = pytest.mark.trio
 
-LIMIT = 1.5
-"""Seconds within which everything must be over (the closing handshake may take one)."""
+CLOSE_TIMEOUT = 0.3
+LIMIT = 1.0
+"""Seconds within which everything must be over, the closing handshake with a silent peer included."""
+
+
+@pytest.fixture(autouse=True)
+def close_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same rules with a shorter deadline for closing."""
+    monkeypatch.setattr("reachp2p.runtime.link.CLOSE_TIMEOUT", CLOSE_TIMEOUT)
 
 
 @asynccontextmanager
