@@ -71,6 +71,10 @@ def check_spec(spec: AgentSpec) -> None:
 def _check_text(where: str, what: str, text: str, limit: int) -> None:
     if len(text) > limit:
         raise InvalidIdentifier(f"{where}: {what} has {len(text)} characters, at most {limit}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidIdentifier(f"{where}: {what} is not valid Unicode ({error.reason})") from error
 
 
 def record_of(spec: AgentSpec, node: NodeId, life: Life, version: int, issued_at: int) -> AgentRecord:
