@@ -45,7 +45,13 @@ class OwnAgents:
         self._checker = checker
         self._clock = clock
         self._max = agents_max
+        self._opened: Life | None = None
         self.specs: dict[str, AgentSpec] = {}
+
+    @property
+    def _is_open(self) -> bool:
+        """Whether records can be signed: `open` has been called for the present life, and it has not left."""
+        return self._opened is not None and self._opened == self._own.life and not self._own.has_left
 
     def register(self, spec: AgentSpec, now: float) -> Checked[AgentRecord] | None:
         """Offer `spec`; its new record, or None while no life is open. Raises 1707, or 1704 when there are too many."""
@@ -53,12 +59,26 @@ class OwnAgents:
         self._check_size(spec)
         if spec.agent not in self.specs and len(self.specs) >= self._max:
             raise LocalProtocolError(f"this node offers {self._max} agents already; withdraw one first")
+        if self._is_open and not self._store.has_room(self._own.node, spec.agent):
+            raise LocalProtocolError(
+                "this node has withdrawn too many agents lately, and has to remember each for a while; "
+                "register under a name that it has used before"
+            )
         self.specs[spec.agent] = spec
-        for capability in spec.capabilities:
-            for schema in (capability.parameters, capability.result):
-                if schema is not None:
-                    self._schemas.pin(schema_hash(schema), schema)
-        return self._sign(spec, now) if self._own.life is not None and not self._own.has_left else None
+        self._keep_schemas()
+        return self._sign(spec, now) if self._is_open else None
+
+    def _keep_schemas(self) -> None:
+        """Keep the schemas of what is offered, and no others."""
+        self._schemas.keep_own(
+            {
+                schema_hash(schema): schema
+                for spec in self.specs.values()
+                for capability in spec.capabilities
+                for schema in (capability.parameters, capability.result)
+                if schema is not None
+            }
+        )
 
     def _check_size(self, spec: AgentSpec) -> None:
         """Refuse what would not fit on the wire; sizes are those of the unsigned record plus what signing adds."""
@@ -82,13 +102,16 @@ class OwnAgents:
         """Stop offering `agent`; its tombstone, or None while no life is open. Raises 1704 if it is not offered."""
         if self.specs.pop(agent, None) is None:
             raise LocalProtocolError(f"agent {agent} is not offered by this node")
-        if self._own.life is None or self._own.has_left:
+        self._keep_schemas()
+        if not self._is_open:
             return None
+        assert self._own.life is not None, "an open life"
         version = self._own.next_version()
         return self._keep(withdrawal_of(agent, self._own.node, self._own.life, version, self._clock.at(now)))
 
     def open(self, life: Life, now: float) -> list[Checked[AgentRecord]]:
         """A life has begun: sign every agent's record in it."""
+        self._opened = life
         self._store.open(self._own.node, life)
         return [self._sign(spec, now) for spec in self.specs.values()]
 
@@ -101,6 +124,8 @@ class OwnAgents:
         checked = self._checker.open(AgentRecord, self._signer.sign(record))
         outcome = self._store.put(checked)
         assert outcome is Outcome.NEW, f"an own record is always the newest, not {outcome}"
+        # Versions without a record (a renewed head) are no gap here: nobody knows more than we do.
+        self._store.completed(self._own.node, record.life, record.version, {})
         return checked
 
     def expire(self, retention: float, now: float) -> bool:
@@ -114,5 +139,5 @@ class OwnAgents:
             return False
         self._own.floor = floor
         self._own.next_version()
-        self._store.raise_floor(self._own.node, floor)
+        self._store.raise_floor(self._own.node, floor, self._own.version)
         return True

@@ -19,9 +19,9 @@ class Schemas:
         self._own: dict[bytes, bytes] = {}
         self._pulled: OrderedDict[bytes, bytes] = OrderedDict()
 
-    def pin(self, digest: bytes, schema: bytes) -> None:
-        """Keep an own schema."""
-        self._own[digest] = schema
+    def keep_own(self, schemas: dict[bytes, bytes]) -> None:
+        """These are our own, by hash; they replace the former ones."""
+        self._own = schemas
 
     def learn(self, schema: bytes) -> bytes | None:
         """Cache a schema that another node sent; its hash, or None if it is too large."""
@@ -38,4 +38,9 @@ class Schemas:
 
     def get(self, digest: bytes) -> bytes | None:
         """The schema with this hash, if it is here."""
-        return self._own.get(digest) or self._pulled.get(digest)
+        if digest in self._own:
+            return self._own[digest]
+        schema = self._pulled.get(digest)
+        if schema is not None:
+            self._pulled.move_to_end(digest)
+        return schema
