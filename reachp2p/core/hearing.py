@@ -126,7 +126,8 @@ class Hearing:
         if source.is_disk:
             return
         mine, theirs = parts.own.life, checked.fact
-        if mine is None or theirs.life > mine:
+        rivals = parts.life.is_starting and mine is not None and theirs.life.epoch >= mine.epoch
+        if mine is None or theirs.life > mine or rivals:
             self.steps += parts.life.on_own_head(checked, now)
         elif (theirs.life, theirs.left, theirs.incarnation, theirs.version) < (
             mine,

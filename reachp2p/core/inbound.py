@@ -244,7 +244,8 @@ class Inbound:
         self._hearing.steps += parts.life.on_other_life(output.life, output.address, now)
         if parts.life.is_running:  # our head says to a lower life that we have begun, which a hello does not
             parts.links.send(output.link, HeadUpdate(head=parts.own.head(now).data))
-        self.link_outputs(parts.links.close(output.link, now, "another life of this key runs"), now)
+        if not parts.life.is_starting:  # who still asks waits for that head, or for the end of its patience
+            self.link_outputs(parts.links.close(output.link, now, "another life of this key runs"), now)
 
     def _link_up(self, up: LinkUp, now: float) -> None:
         parts = self._parts
@@ -300,8 +301,11 @@ class Inbound:
         parts = self._parts
         source = Source(heard.node, link=heard.link)
         message = heard.message
-        if heard.node == parts.own.node:
-            parts.counters.add("dropped.message.own_key")  # a clone's link proves that it lives, and is closed
+        if heard.node == parts.own.node:  # a clone's link proves that it lives; its head, that its life has begun
+            if isinstance(message, HeadUpdate):
+                self._hearing.head(message.head, source, now)
+            else:
+                parts.counters.add("dropped.message.own_key")
             return
         match message:
             case Request():

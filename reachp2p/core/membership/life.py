@@ -306,8 +306,7 @@ class LifeCycle:
         if self.life is None:
             return []
         is_announced = self._heard is not None and self._heard.life == other
-        is_starting = self.phase in (Phase.ASKING, Phase.CHALLENGING)
-        if not is_announced and (other > self.life) is not is_starting:
+        if not is_announced and (other > self.life) is not self.is_starting:
             self._counters.add("life.unannounced_seen")
             return []
         return self._on_proof(other, address, now)
@@ -366,6 +365,11 @@ class LifeCycle:
     def left(self) -> None:
         """LEFT is signed and said."""
         self.phase = Phase.LEFT
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether this life asks others before it begins."""
+        return self.phase in (Phase.ASKING, Phase.CHALLENGING)
 
     @property
     def is_serving(self) -> bool:
