@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
-from enum import Enum
+from enum import IntEnum
 
 from reachp2p.core.counters import Counters
 
@@ -17,8 +17,8 @@ MISFITS_MAX = 64
 """Updates of one kind passed over in a row before the rest of a datagram is given to the others: 3 µs."""
 
 
-class Kind(Enum):
-    """Kinds of news, in the order in which they take turns."""
+class Kind(IntEnum):
+    """Kinds of news, in the order in which they take turns. Integers, because they are hashed for every update."""
 
     HEAD = 0
     ACCUSATION = 1
@@ -45,12 +45,15 @@ class BroadcastQueue:
         self._slots: dict[tuple[Kind, Hashable], Entry] = {}
         self._buckets: dict[Kind, dict[int, dict[Hashable, Entry]]] = {kind: {} for kind in Kind}
         self._counts: dict[Kind, int] = dict.fromkeys(Kind, 0)
+        self._smallest: dict[Kind, int] = {}
+        """Bytes of the smallest update of a kind so far: in less room than that nothing is looked for."""
 
     def put(self, kind: Kind, key: Hashable, encoded: bytes) -> None:
         """Let an update circulate in place of what its slot held. `encoded`: the message as it travels."""
         self.drop(kind, key)
         if len(self._slots) >= self._entries_max:
             self._evict()
+        self._smallest[kind] = min(self._smallest.get(kind, len(encoded)), len(encoded))
         self._place(Entry(kind, key, encoded, 0))
 
     def drop(self, kind: Kind, key: Hashable) -> None:
@@ -84,7 +87,7 @@ class BroadcastQueue:
         waiting = {kind: self._in_order(kind) for kind in Kind if self._counts[kind]}
         while waiting:
             for kind in list(waiting):
-                entry = _first_fit(waiting[kind], room)
+                entry = _first_fit(waiting[kind], room) if room >= self._smallest[kind] else None
                 if entry is None:
                     del waiting[kind]
                 else:
