@@ -11,9 +11,11 @@ from reachp2p_sim.budgets import healing
 from reachp2p_sim.host import Host
 from reachp2p_sim.network import Conditions
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
-from reachp2p_sim.world import World
+from reachp2p_sim.world import SEEDS, World
 
 LIVE_MIN = 3
+SEED_NODES = 3
+"""How many machines the seed name leads to; it follows them when they move, as an operator would see to."""
 
 
 @scenario(
@@ -28,6 +30,7 @@ LIVE_MIN = 3
 def random_faults(world: World, options: Options) -> None:
     """PAPERS B3.30: safety while faults go on, liveness after them."""
     hosts = grow(world, options)
+    world.set_name(SEEDS, [seed.address for seed in hosts[:SEED_NODES]])
     chance = world.randomness.stream("faults")
     until = world.now + options.number("seconds")
     while world.now < until:
@@ -68,6 +71,7 @@ def _one_fault(world: World, hosts: list[Host], chance: Random) -> None:
             world.restart(host, disk="lost")
         case "move" if not host.is_running:
             world.restart(host, moved=True)
+            world.set_name(SEEDS, [seed.address for seed in hosts[:SEED_NODES]])
         case "pause" if is_active:
             world.pause(host)
         case "resume" if host.is_paused:
