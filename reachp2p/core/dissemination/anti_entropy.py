@@ -37,6 +37,10 @@ from reachp2p.core.wire.messages import (
 
 EXCHANGE_TIMEOUT = 10.0
 """Seconds without progress; memberlist gives its TCP push-pull the same."""
+EXCHANGE_MAX = 120.0
+"""Seconds for a whole exchange, so that one that only trickles ends too: 16,384 members in 9 kB a second."""
+WANTS_MAX = 16_384
+"""Nodes asked about in one exchange, as many as a view may have members; more are left for the next, and counted."""
 INITIATED_MAX = 8
 ANSWERED_MAX = 64
 """A seed answers many joiners at once; beyond this an offer is refused (counted) and the initiator tries another."""
@@ -101,6 +105,8 @@ class Exchange:
 
     node: NodeId
     initiated: bool
+    ends: float
+    """No progress extends it beyond this."""
     ours: dict[bytes, DigestEntry] = field(default_factory=dict)
     wants: list[DigestEntry] = field(default_factory=list)
     after: bytes = b""
@@ -127,16 +133,18 @@ class AntiEntropy:
         self._exchanges: dict[tuple[LinkId, int], Exchange] = {}
 
     def begin(self, link: LinkId, node: NodeId, now: float) -> bool:
-        """Offer an exchange on a proven link; false if one with this node is running or too many are."""
+        """Offer an exchange on a proven link; false if one with this node is running, too many are, or nothing can be
+        sent."""
         ours = [e for e in self._exchanges.values() if e.initiated]
         if len(ours) >= INITIATED_MAX or any(e.node == node for e in ours):
             return False
         number = 1 + self._rng.randrange(2**62)
-        self._exchanges[link, number] = Exchange(node, initiated=True)
         digest = self._replica.digest(now)
         offer = SyncOffer(exchange=number, hash=self._replica.digest_hash(now), nodes=len(digest))
+        if not self._send(link, offer):
+            return False
+        self._exchanges[link, number] = Exchange(node, initiated=True, ends=now + EXCHANGE_MAX)
         self._progress(link, number, now)
-        self._send(link, offer)
         self._counters.add("sync.begun")
         return True
 
@@ -174,7 +182,7 @@ class AntiEntropy:
             self._counters.add("sync.refused")
             self._send(link, SyncEnd(exchange=number))
             return
-        self._exchanges[link, number] = Exchange(node, initiated=False)
+        self._exchanges[link, number] = Exchange(node, initiated=False, ends=now + EXCHANGE_MAX)
         self._progress(link, number, now)
         digest = iter(self._replica.digest(now))
         page = list(islice(digest, PAGE_ENTRIES))
@@ -190,6 +198,9 @@ class AntiEntropy:
         if exchange is None or not exchange.initiated:
             self._counters.add("dropped.sync.unknown_exchange")
             return []
+        if exchange.outstanding:
+            self._counters.add("dropped.sync.page_after_last")
+            return []
         if not exchange.after:
             exchange.ours = {e.node: e for e in self._replica.digest(now)}
         self._progress(link, page.exchange, now)
@@ -201,7 +212,10 @@ class AntiEntropy:
             if has_news(ours, theirs):
                 behind.append(theirs)
             if has_news(theirs, ours):
-                exchange.wants.append(ours)
+                if len(exchange.wants) < WANTS_MAX:
+                    exchange.wants.append(ours)
+                else:
+                    self._counters.add("sync.wants_full")
         end = page.entries[-1].node if page.entries else exchange.after
         for node in exchange.ours:
             if node > exchange.after and (page.last or node <= end) and node not in seen:
@@ -259,7 +273,7 @@ class AntiEntropy:
         return [over] if exchange.initiated else []
 
     def on_exchange_ends(self, link: LinkId, number: int) -> list[ExchangeOver]:
-        """No progress for `EXCHANGE_TIMEOUT`."""
+        """No progress for `EXCHANGE_TIMEOUT`, or not done in `EXCHANGE_MAX`."""
         exchange = self._exchanges.get((link, number))
         if exchange is None:
             return []
@@ -280,7 +294,8 @@ class AntiEntropy:
         return ExchangeOver(exchange.node, outcome)
 
     def _progress(self, link: LinkId, number: int, now: float) -> None:
-        self._timers.set(ExchangeEnds(link, number), now + EXCHANGE_TIMEOUT)
+        ends = min(now + EXCHANGE_TIMEOUT, self._exchanges[link, number].ends)
+        self._timers.set(ExchangeEnds(link, number), ends)
 
     def __len__(self) -> int:
         return len(self._exchanges)
