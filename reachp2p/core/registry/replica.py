@@ -19,6 +19,7 @@ from reachp2p.core.ids import NodeId
 from reachp2p.core.membership.detector import Detector
 from reachp2p.core.membership.own import OwnNode
 from reachp2p.core.membership.table import MemberTable
+from reachp2p.core.registry.record import RECORDS_BYTES_MAX
 from reachp2p.core.registry.store import RecordStore
 from reachp2p.core.trust.facts import Checked
 from reachp2p.core.wire.facts import Head
@@ -26,7 +27,7 @@ from reachp2p.core.wire.messages import DigestEntry, SyncDelta
 
 ITEMS_MAX = 64
 """Of each kind in one delta (DESIGN §5), but that one node's records always travel together: at most
-`records_per_node_max`, of `RECORDS_BYTES_MAX` together."""
+`records_per_node_max`, of `SHELF_BYTES_MAX`. Those of several nodes have at most `RECORDS_BYTES_MAX` in a delta."""
 
 
 def is_expired(head: Head, wall: int, tolerance: float) -> bool:
@@ -69,8 +70,8 @@ class Replica:
         return entries
 
     def _entry(self, head: Head, dead: bool) -> DigestEntry:
-        if head.left:
-            complete = 0  # nobody passes on the records of a life that has left, so views need not agree on them
+        if head.left:  # nobody passes on the records of a life that has left, so views need not agree on them
+            complete = 0
         elif head.node == self._own.node:
             complete = head.version
         else:
@@ -102,11 +103,12 @@ class Replica:
             if numbers(ours) > numbers(entry):
                 packer.head(head.data)
             same_life = ours.life == entry.life
-            if ours.life >= entry.life and not ours.left:
+            # Whoever holds a newer head may know of a higher floor than we do (RecordStore.completed).
+            if not ours.left and numbers(ours) >= numbers(entry):
                 have = entry.complete if same_life else 0
                 if ours.complete > have:
                     packer.records([r.data for r in self._store.after(NodeId(entry.node), have)], ours)
-            if ours.dead and not (same_life and entry.dead) and member is not None:
+            if ours.dead and member is not None and not _knows_of_death(entry, ours):
                 doubt = self._detector.doubt(member, now)
                 if doubt is not None:
                     packer.doubt(doubt)
@@ -119,6 +121,13 @@ class Replica:
         return member.head if member is not None else None
 
 
+def _knows_of_death(theirs: DigestEntry, ours: DigestEntry) -> bool:
+    """Whether our doubt would tell them nothing: they have it for these numbers, or hold newer ones."""
+    one = (theirs.life, theirs.left, theirs.incarnation)
+    other = (ours.life, ours.left, ours.incarnation)
+    return one > other or (one == other and theirs.dead)
+
+
 class _Packer:
     """Fills deltas one after the other."""
 
@@ -128,6 +137,7 @@ class _Packer:
         self._clear()
 
     def _clear(self) -> None:
+        self._size = 0
         self._heads: list[bytes] = []
         self._records: list[bytes] = []
         self._through: list[DigestEntry] = []
@@ -155,9 +165,12 @@ class _Packer:
 
     def records(self, data: list[bytes], through: DigestEntry) -> None:
         self._room(self._through)
-        if self._records and len(self._records) + len(data) > ITEMS_MAX:
+        size = sum(map(len, data))
+        too_many = len(self._records) + len(data) > ITEMS_MAX
+        if self._records and (too_many or self._size + size > RECORDS_BYTES_MAX):
             self._flush()
         self._records += data
+        self._size += size
         self._through.append(through)
 
     def doubt(self, data: bytes) -> None:
