@@ -246,15 +246,10 @@ class Node:
         `agent` and `tags` narrow the choice, `policy` (`random`, `round_robin`, `consistent_hash` with `key`) makes it.
         `params` is an object of the JSON data model, or bytes. Raises `CallFailed`: its code says how the call ended.
         """
-        content_type, payload, _ = await self.call_detailed(
-            capability,
-            params,
-            agent=agent,
-            timeout=timeout,
-            tags=tags,
-            policy=policy,
-            key=key,
-            idempotency_key=idempotency_key,
+        self._check_running()
+        query = self._query(capability, agent, tags, policy, key)
+        content_type, payload, _ = await self._calls.call(
+            self._driver, query, params, timeout=timeout, idempotency_key=idempotency_key
         )
         return result_of(content_type, payload)
 
