@@ -199,8 +199,8 @@ class Detector:
             suspicion, changes = self._start(member, started, now, "accused by another member")
             suspicion.told_dead = newcomer and grade is Grade.DEAD
             self._schedule_verify(suspicion, now)
-        elif started < suspicion.started:
-            suspicion.started = started
+        else:
+            suspicion.started = min(suspicion.started, max(started, now - suspicion.maximum))
         if suspicion.hear(NodeId(accusation.accuser), grade):
             self._spread(suspicion, NodeId(accusation.accuser), checked.data)
             if grade >= Grade.REFUSAL and suspicion.own_refusal_at is None and member.reached:

@@ -219,6 +219,23 @@ def test_an_accusation_starts_a_doubt_that_ages_with_the_accusers() -> None:
     assert accusers(watch) == [2]  # passed on, not multiplied: we have seen nothing ourselves
 
 
+def test_a_later_accuser_may_have_doubted_for_longer() -> None:
+    watch = Watch(*SIX)
+    watch.accuse(Author(2).accusation(ANN.head(), age=1.0))
+    watch.accuse(Author(2).accusation(ANN.head(), age=6.0))
+    assert ends(watch) == 24.0 - 6.0
+
+
+@pytest.mark.parametrize("ages", [(86_400.0, 0.0), (0.0, 86_400.0)])
+def test_an_age_is_believed_and_passed_on_up_to_the_longest_timer(ages: tuple[float, float]) -> None:
+    watch = Watch(*SIX)
+    for accuser, age in zip((2, 3), ages, strict=True):
+        watch.accuse(Author(accuser).accusation(ANN.head(), age=age))
+    told = watch.detector.doubt(watch.row(1), watch.now)
+    assert told is not None
+    assert checker().open(Accusation, told).fact.age_ms == 24_000
+
+
 def test_distinct_accusers_shorten_the_timer_down_to_its_minimum() -> None:
     watch = Watch(*SIX)
     found = []
@@ -344,6 +361,7 @@ def test_a_refusal_in_a_running_doubt_is_reported_though_the_rank_stays() -> Non
     del watch.changes[:]
     refused(watch)
     assert [(c.old, c.new, c.reason) for c in watch.changes] == [(SUSPECT, SUSPECT, "refused")]
+    assert watch.timers.due_at(VerifyDue(node_id(1))) is None  # the own probe runs already
     del watch.changes[:]
     watch.refuse(1)
     assert watch.changes == []
