@@ -561,11 +561,12 @@ def test_at_one_epoch_the_higher_life_id_wins() -> None:
     assert node.phase is Phase.FENCING
 
 
-def test_a_lower_life_that_still_runs_is_reported_and_told_to_stop_by_its_own_rule() -> None:
+@pytest.mark.parametrize("other", [life(4), life(5, salt=0)])
+def test_a_lower_life_that_still_runs_is_reported_and_told_to_stop_by_its_own_rule(other: Life) -> None:
     node = running()
-    node.step(node.life.on_other_life(life(4), address(9), 3.0))
+    node.step(node.life.on_other_life(other, address(9), 3.0))
     assert node.phase is Phase.RUNNING
-    assert node.events[-1] == CloneSeen(at=3.0, other=life(4), address=address(9))
+    assert node.events[-1] == CloneSeen(at=3.0, other=other, address=address(9))
 
 
 def test_a_higher_life_on_a_link_fences_only_once_its_head_is_known() -> None:
