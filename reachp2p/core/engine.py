@@ -5,7 +5,7 @@ answers with, in order, and wakes it at `next_deadline`. The trio runtime and th
 what is proven in one is true of the other. Nothing that arrives from the network raises out of `handle_…`: it is
 dropped and counted by reason (`diagnostics`).
 
-This file is the surface; the work is in `inbound` (messages), `hearing` (facts and consequences), `upkeep` (timers) and
+This file is the surface; the work is in `inbound` (messages), `hearing` (facts), `consequences`, `upkeep` (timers) and
 the machines that `parts` puts together.
 """
 
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reachp2p.core.commands import AgentSpec, CallSpec, InvokeResult, RouteQuery
+from reachp2p.core.consequences import Consequences
 from reachp2p.core.effects import Effect, LinkEnd
 from reachp2p.core.events import ClockStepped, DrainFinished, Lagged, StorageFailed
 from reachp2p.core.hearing import Hearing
@@ -21,6 +22,7 @@ from reachp2p.core.ids import Address, Entropy, Life, LinkId, NodeId, Rng, Ticke
 from reachp2p.core.inbound import Inbound
 from reachp2p.core.membership.life import Phase, Step
 from reachp2p.core.parts import Parts
+from reachp2p.core.pulls import Pulls
 from reachp2p.core.questions import Questions
 from reachp2p.core.settings import Settings
 from reachp2p.core.timing import DrainEnds, LeftSpread, Timing
@@ -45,10 +47,12 @@ class Engine:
     ) -> None:
         self._settings = settings
         self._parts = parts = Parts(settings, signer=signer, verifier=verifier, rng=rng, entropy=entropy)
-        self._hearing = Hearing(parts)
-        self._upkeep = Upkeep(parts, self._hearing)
-        self._inbound = Inbound(parts, self._hearing, self._upkeep)
-        self._timing = Timing(parts, self._hearing, self._upkeep, self._inbound)
+        self._consequences = Consequences(parts)
+        pulls = Pulls(parts)
+        self._hearing = Hearing(parts, self._consequences, pulls)
+        self._upkeep = Upkeep(parts, self._hearing, self._consequences, pulls)
+        self._inbound = Inbound(parts, self._hearing, self._consequences, self._upkeep)
+        self._timing = Timing(parts, self._consequences, self._upkeep, self._inbound)
         self._questions = Questions(parts)
         self._now = float("-inf")
         self._life_rows: tuple[int, Sequence[tuple[bytes, bytes]]] | None = None
@@ -225,7 +229,9 @@ class Engine:
             record = parts.agents.withdraw(agent, now)
             if record is not None:
                 self._hearing.own_record(record, now)
-        parts.callee.drain(now)  # handlers that still run may call others; new calls end once these have ended
+        parts.callee.drain(
+            now
+        )  # handlers that still run may call others; new calls end once these have ended
         parts.timers.set(DrainEnds(), now + timeout)
         self._settle(now)
 
@@ -301,7 +307,7 @@ class Engine:
         parts.health.worse()
         parts.detector.on_lag(seconds, now)
         for result in parts.prober.void_rounds():
-            self._hearing.changes(parts.detector.on_probe(result, now), now)
+            self._consequences.draw(parts.detector.on_probe(result, now), now)
         if seconds >= self._settings.protocol.probe_interval:
             parts.effects.notify(Lagged(at=now, seconds=seconds))
 

@@ -7,6 +7,7 @@ nothing is learned from a source address.
 
 from __future__ import annotations
 
+from reachp2p.core.consequences import Consequences
 from reachp2p.core.dissemination.anti_entropy import ExchangeOver
 from reachp2p.core.effects import CloseLink, LinkEnd, ToNode
 from reachp2p.core.events import MemberState
@@ -58,9 +59,10 @@ CONTACTS_MAX = 64
 class Inbound:
     """Takes apart what arrives."""
 
-    def __init__(self, parts: Parts, hearing: Hearing, upkeep: Upkeep) -> None:
+    def __init__(self, parts: Parts, hearing: Hearing, consequences: Consequences, upkeep: Upkeep) -> None:
         self._parts = parts
         self._hearing = hearing
+        self._consequences = consequences
         self._upkeep = upkeep
         self._tag = cluster_tag(parts.settings.cluster_id)
         self._answers: list[tuple[NodeId, list[NodeId]]] = []
@@ -188,7 +190,7 @@ class Inbound:
             return
         result = parts.prober.on_ack(ack.nonce, source.node, life, source.address, now)
         if result is not None:
-            self._hearing.changes(parts.detector.on_probe(result, now), now)
+            self._consequences.draw(parts.detector.on_probe(result, now), now)
 
     def _relayed_ack(self, message: RelayedAck, source: Source, now: float) -> None:
         """An Ack that a helper forwards whole: signed by the target for the helper, its nonce is ours."""
@@ -207,7 +209,7 @@ class Inbound:
             return
         result = parts.prober.on_ack(ack.nonce, inner.node, inner.life, None, now)
         if result is not None:
-            self._hearing.changes(parts.detector.on_probe(result, now), now)
+            self._consequences.draw(parts.detector.on_probe(result, now), now)
 
     # Links
 
@@ -265,7 +267,7 @@ class Inbound:
         if member is not None and member.life == up.life:
             if up.address is not None:
                 member.reached[up.address] = True  # a whole round trip with this very life at this address
-            self._hearing.changes(parts.detector.on_alive_link(up.node, now), now)
+            self._consequences.draw(parts.detector.on_alive_link(up.node, now), now)
         elif parts.life.is_running:
             self._hearing.ask_head(up.node, Source(up.node, link=up.link), now)
         parts.caller.on_link_up(up, now)
@@ -289,7 +291,7 @@ class Inbound:
             parts.contacts.alone(now, begin_anew=False)  # whoever answered has gone before we knew anybody
         linked = parts.links.link_to(down.node) is not None
         if down.end is LinkEnd.REFUSED and down.address is not None and not linked:
-            self._hearing.changes(parts.detector.on_refused(down.node, down.address, now), now)
+            self._consequences.draw(parts.detector.on_refused(down.node, down.address, now), now)
         elif down.end is LinkEnd.LOST and down.was_proven and not linked:
             # An established link is gone without a goodbye: ask its host whether the process still is (DESIGN §5).
             member = parts.table.get(down.node)
@@ -301,7 +303,9 @@ class Inbound:
         parts = self._parts
         source = Source(heard.node, link=heard.link)
         message = heard.message
-        if heard.node == parts.own.node:  # a clone's link proves that it lives; its head, that its life has begun
+        if (
+            heard.node == parts.own.node
+        ):  # a clone's link proves that it lives; its head, that its life has begun
             if isinstance(message, HeadUpdate):
                 self._hearing.head(message.head, source, now)
             else:

@@ -6,9 +6,9 @@ import msgspec
 
 from reachp2p.core.calls.call import CallDue
 from reachp2p.core.calls.invocation import InvocationDue
+from reachp2p.core.consequences import Consequences
 from reachp2p.core.dissemination.anti_entropy import ExchangeEnds
 from reachp2p.core.effects import ToNode
-from reachp2p.core.hearing import Hearing
 from reachp2p.core.inbound import Inbound
 from reachp2p.core.links.link import LinkDue
 from reachp2p.core.membership.contacts import ContactDue
@@ -40,9 +40,9 @@ class LeftSpread(msgspec.Struct, frozen=True):
 class Timing:
     """Fires timers."""
 
-    def __init__(self, parts: Parts, hearing: Hearing, upkeep: Upkeep, inbound: Inbound) -> None:
+    def __init__(self, parts: Parts, consequences: Consequences, upkeep: Upkeep, inbound: Inbound) -> None:
         self._parts = parts
-        self._hearing = hearing
+        self._consequences = consequences
         self._upkeep = upkeep
         self._inbound = inbound
 
@@ -86,7 +86,7 @@ class Timing:
             case ProbeEnds(nonce=nonce):
                 result = parts.prober.on_probe_ends(nonce)
                 if result is not None:
-                    self._hearing.changes(parts.detector.on_probe(result, now), now)
+                    self._consequences.draw(parts.detector.on_probe(result, now), now)
             case RelayNackDue(nonce=nonce):
                 relayed = parts.prober.on_relay_nack_due(nonce)
                 if relayed is not None:
@@ -95,7 +95,7 @@ class Timing:
             case RelayEnds(nonce=nonce):
                 parts.prober.on_relay_ends(nonce)
             case SuspicionEnds(node=node):
-                self._hearing.changes(parts.detector.on_suspicion_ends(node, now), now)
+                self._consequences.draw(parts.detector.on_suspicion_ends(node, now), now)
             case VerifyDue(node=node):
                 parts.detector.on_verify_due(node, now)
             case RefusalDialDue(node=node):

@@ -10,13 +10,15 @@ from math import ceil, log2
 
 import msgspec
 
+from reachp2p.core.consequences import Consequences
 from reachp2p.core.dissemination.anti_entropy import ExchangeOver
 from reachp2p.core.effects import ToNode
 from reachp2p.core.events import MemberState
-from reachp2p.core.hearing import Hearing, Pull
+from reachp2p.core.hearing import Hearing
 from reachp2p.core.ids import LinkId, NodeId
 from reachp2p.core.membership.member import Member
 from reachp2p.core.parts import Parts
+from reachp2p.core.pulls import Pull, Pulls
 from reachp2p.core.wire.messages import DigestEntry
 
 SWEEP_INTERVAL = 60.0
@@ -56,10 +58,12 @@ class FirstSyncDue(msgspec.Struct, frozen=True):
 class Upkeep:
     """The periodic work of a running node."""
 
-    def __init__(self, parts: Parts, hearing: Hearing) -> None:
+    def __init__(self, parts: Parts, hearing: Hearing, consequences: Consequences, pulls: Pulls) -> None:
         self._parts = parts
         self._protocol = parts.settings.protocol
         self._hearing = hearing
+        self._consequences = consequences
+        self._pulls = pulls
         self._last_gossip = float("-inf")
         self._sync_wanted: dict[NodeId, None] = {}
         self._first_targets: list[NodeId] = []
@@ -89,15 +93,15 @@ class Upkeep:
         timers = self._parts.timers
         if len(self._parts.queue) and timers.due_at(GossipDue()) is None:
             timers.set(GossipDue(), max(now, self._last_gossip + self._protocol.gossip_interval))
-        if self._hearing.alive_changed:
-            self._hearing.alive_changed = False
+        if self._consequences.alive_changed:
+            self._consequences.alive_changed = False
             soon = now + SUCCESSORS_DELAY
             due = timers.due_at(SuccessorsDue())
             if due is None or due > soon:
                 timers.set(SuccessorsDue(), soon)
             if self._parts.table.size == 1:
                 self._parts.contacts.alone(now)
-        if self._hearing.has_pulls and timers.due_at(PullDue()) is None:
+        if len(self._pulls) and timers.due_at(PullDue()) is None:
             timers.set(PullDue(), now + PULL_DELAY * (1 + self._parts.rng.random()))
 
     # Gossip
@@ -211,15 +215,15 @@ class Upkeep:
         """
         parts = self._parts
         by_link: dict[LinkId, list[DigestEntry]] = {}
-        for pull in self._hearing.take_pulls(PULLS_AT_ONCE):
+        for pull in self._pulls.take(PULLS_AT_ONCE):
             link = self._link_for(pull, now)
             if link is not None:
                 by_link.setdefault(link, []).append(self._held(pull.node))
-            self._hearing.retry_pull(pull)
+            self._pulls.retry(pull)
         for link, entries in by_link.items():
             parts.counters.add("sync.pulls", len(entries))
             parts.sync.pull(link, entries)
-        if self._hearing.has_pulls:
+        if len(self._pulls):
             parts.timers.set(PullDue(), now + self._protocol.probe_interval)
 
     def _link_for(self, pull: Pull, now: float) -> LinkId | None:
@@ -278,4 +282,4 @@ class Upkeep:
         for node in over:
             change = parts.table.forget(node, "its retention is over")
             if change is not None:
-                self._hearing.changes([change], now)
+                self._consequences.draw([change], now)

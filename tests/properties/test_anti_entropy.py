@@ -14,11 +14,13 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reachp2p.core.consequences import Consequences
 from reachp2p.core.dissemination.anti_entropy import AntiEntropy, ExchangeOver, numbers
 from reachp2p.core.events import MemberState
 from reachp2p.core.hearing import Hearing, Source
 from reachp2p.core.ids import LinkId, NodeId
 from reachp2p.core.parts import Parts
+from reachp2p.core.pulls import Pulls
 from reachp2p.core.registry.replica import ITEMS_MAX
 from reachp2p.core.trust.facts import Checked
 from reachp2p.core.wire.facts import AgentRecord, Head
@@ -131,7 +133,7 @@ class Site:
             rng=Random(number),
             entropy=CountingEntropy(),
         )
-        self.hearing = Hearing(self.parts)
+        self.hearing = Hearing(self.parts, Consequences(self.parts), Pulls(self.parts))
         self.parts.clock.report(WALL, 0.0)
         self.parts.own.open(life(1), 0.0)
         self.parts.agents.open(life(1), 0.0)

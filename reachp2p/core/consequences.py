@@ -1,0 +1,146 @@
+"""What follows from a change of membership or of the registry: for suspicions, records, routes, calls, disk, users.
+
+Every change, wherever it comes from (a head, an accusation, an own verdict, a retention that is over), passes through
+here, so that no two parts of a node ever disagree about who is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from reachp2p.core.events import MemberChanged, MemberState, NameShared, RecordChanged
+from reachp2p.core.ids import NodeId
+from reachp2p.core.membership.detector import PRESENT
+from reachp2p.core.membership.member import Member, Precedence
+from reachp2p.core.membership.table import Change
+from reachp2p.core.parts import Parts
+from reachp2p.core.routing.instance import InstanceInfo
+from reachp2p.core.wire.facts import AgentRecord
+
+NAMES_MAX = 256
+"""Pairs of nodes with one display name that have been reported; further ones are not (the table still lists them)."""
+
+
+class Consequences:
+    """Draws the consequences of changes. Size: one name a member, `NAMES_MAX` reported pairs."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._by_name: dict[str, NodeId] = {parts.own.name: parts.own.node}
+        self._shared: dict[tuple[NodeId, NodeId], None] = {}
+        self.alive_changed = False
+        """The set of ALIVE members has changed since this was last cleared."""
+
+    def draw(self, changes: Iterable[Change], now: float) -> None:
+        """All consequences of changes of membership, in order."""
+        for change in changes:
+            if change.new is None:
+                self._forgotten(change.member, change, now)
+            else:
+                self._changed(change, change.new, now)
+
+    def _changed(self, change: Change, state: MemberState, now: float) -> None:
+        parts = self._parts
+        member, node = change.member, change.node
+        if change.is_new_life:
+            self._new_life(change, now)
+        elif change.seen in (Precedence.REFUTES, Precedence.LEFT):
+            parts.detector.end(node)
+        for lost in parts.store.raise_floor(node, member.head.fact.floor):
+            self.unroute(lost.fact, now)
+        parts.routing.set_node(node, member.state, member.refused, member.head.fact.name, member.life)
+        if change.seen is not None:
+            parts.snapshot.mark(node, now)
+        if member.state in (MemberState.DEAD, MemberState.LEFT) and change.old is not member.state:
+            parts.caller.on_member_gone(node, member.life, now)
+        if change.old is not state or change.is_new_life:
+            self.alive_changed = True
+            parts.counters.add(f"members.became_{state.value.lower()}")
+            self._notify(change, now)
+
+    def _new_life(self, change: Change, now: float) -> None:
+        """What belonged to the former life ends with it."""
+        parts = self._parts
+        member, node = change.member, change.node
+        parts.detector.end(node)
+        for lost in parts.store.open(node, member.life):
+            self.unroute(lost.fact, now)
+        if change.old_life is not None:
+            parts.caller.on_member_gone(node, change.old_life, now)
+            parts.links.supersede(node, member.life, now)
+        if member.state is MemberState.ALIVE:
+            parts.prober.add(node)
+        self._check_name(member, now)
+
+    def _forgotten(self, member: Member, change: Change, now: float) -> None:
+        parts = self._parts
+        node = member.node
+        parts.detector.forget(node)
+        for lost in parts.store.close(node):
+            self.unroute(lost.fact, now)
+        parts.routing.set_node(node, None)
+        if self._by_name.get(member.head.fact.name) == node:
+            del self._by_name[member.head.fact.name]
+        if member.state is MemberState.DEAD:
+            parts.contacts.remember(node, member.addresses)
+        parts.snapshot.mark(node, now)
+        self._notify(change, now)
+
+    def _notify(self, change: Change, now: float) -> None:
+        member = change.member
+        self._parts.effects.notify(
+            MemberChanged(
+                at=now,
+                node=change.node,
+                name=member.head.fact.name,
+                life=member.life,
+                incarnation=member.incarnation,
+                old=change.old,
+                new=change.new,
+                reason=change.reason,
+            )
+        )
+
+    def _check_name(self, member: Member, now: float) -> None:
+        """Two keys with one display name are both listed, and reported once (case B01)."""
+        parts = self._parts
+        name = member.head.fact.name
+        if not name or len(self._shared) >= NAMES_MAX:
+            return
+        twin = self._by_name.get(name)
+        twin_member = parts.table.get(twin) if twin is not None else None
+        is_gone = twin_member is None or twin_member.state not in PRESENT
+        if twin is None or (twin != parts.own.node and is_gone):
+            self._by_name[name] = member.node
+        elif twin != member.node:
+            pair = (min(twin, member.node), max(twin, member.node))
+            if pair not in self._shared:
+                self._shared[pair] = None
+                parts.counters.add("members.name_shared")
+                parts.effects.notify(NameShared(at=now, name=name, nodes=pair))
+
+    # Records
+
+    def route(self, fact: AgentRecord, now: float) -> None:
+        """A record is new here: its agent is offered, changed or withdrawn."""
+        parts = self._parts
+        node = NodeId(fact.node)
+        if fact.withdrawn:
+            parts.routing.remove_instance(node, fact.agent)
+        else:
+            parts.routing.put_instance(node, fact.agent, InstanceInfo.from_record(fact))
+        self._tell(fact, present=not fact.withdrawn, now=now)
+
+    def unroute(self, fact: AgentRecord, now: float) -> None:
+        """A record is gone without a withdrawal: its life is over, or its owner has forgotten it."""
+        if self._parts.routing.remove_instance(NodeId(fact.node), fact.agent):
+            self._tell(fact, present=False, now=now)
+        elif fact.node != self._parts.own.node:
+            self._parts.snapshot.mark(NodeId(fact.node), now)
+
+    def _tell(self, fact: AgentRecord, *, present: bool, now: float) -> None:
+        node = NodeId(fact.node)
+        event = RecordChanged(at=now, node=node, agent=fact.agent, version=fact.version, present=present)
+        self._parts.effects.notify(event)
+        if node != self._parts.own.node:
+            self._parts.snapshot.mark(node, now)
