@@ -244,7 +244,20 @@ def test_addresses_on_disk_are_bounded_and_the_first_to_go_is_removed_first() ->
     assert node.counters.value("snapshot.addresses_evicted") == 3
 
 
-def test_a_lost_node_that_returns_is_a_member_again() -> None:
+def test_a_lost_node_that_returns_is_no_address_any_more() -> None:
+    node = Node(addresses_max=1)
+    for author in (ANN, BOB):
+        node.meet(author.head())
+    node.run(5.0)
+    node.forget(ANN)
+    node.run(5.0)
+    node.meet(ANN.head(2))
+    node.forget(BOB)
+    node.run(5.0)
+    assert node.rows(HEADS) == {ANN.node: ANN.head(2).data, BOB.node: BOB.head().data}
+
+
+def test_a_lost_node_that_returns_and_leaves_is_gone() -> None:
     node = Node()
     node.meet(ANN.head())
     node.run(5.0)

@@ -226,6 +226,17 @@ def test_the_floor_stays_below_a_withdrawal_that_is_still_kept(desk: Desk) -> No
     assert desk.held() == {"a/c": 3}
 
 
+def test_a_clock_that_steps_back_lets_nothing_go_too_early(desk: Desk) -> None:
+    for agent in ("a/a", "a/b"):
+        desk.register(agent)
+    desk.withdraw("a/a", now=0.0)
+    desk.clock.report(WALL - 10_000, 0.0)
+    desk.withdraw("a/b", now=0.0)  # a later version that says it was issued earlier
+    desk.clock.report(WALL, 0.0)
+    assert not desk.expire(0.0)
+    assert desk.held() == {"a/a": -3, "a/b": -4}
+
+
 def test_versions_without_a_record_do_not_keep_withdrawals_for_ever(desk: Desk) -> None:
     """A renewed head takes a version too; before it was noted as known, no later withdrawal was ever let go."""
     desk.register("a/a")
