@@ -27,6 +27,8 @@ class Consequences:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._by_name: dict[str, NodeId] = {parts.own.name: parts.own.node}
+        self._names: dict[NodeId, str] = {}
+        """Under which name a member stands in `_by_name`."""
         self._shared: dict[tuple[NodeId, NodeId], None] = {}
         self.alive_changed = False
         """The set of ALIVE members has changed since this was last cleared."""
@@ -46,7 +48,7 @@ class Consequences:
             self._new_life(change, now)
         elif change.seen in (Precedence.REFUTES, Precedence.LEFT):
             parts.detector.end(node)
-        for lost in parts.store.raise_floor(node, member.head.fact.floor):
+        for lost in parts.store.raise_floor(node, member.head.fact.floor, member.head.fact.version):
             self.unroute(lost.fact, now)
         parts.routing.set_node(node, member.state, member.refused, member.head.fact.name, member.life)
         if change.seen is not None:
@@ -79,8 +81,7 @@ class Consequences:
         for lost in parts.store.close(node):
             self.unroute(lost.fact, now)
         parts.routing.set_node(node, None)
-        if self._by_name.get(member.head.fact.name) == node:
-            del self._by_name[member.head.fact.name]
+        self._unname(node)
         if member.state is MemberState.DEAD:
             parts.contacts.remember(node, member.addresses)
         parts.snapshot.mark(node, now)
@@ -105,19 +106,28 @@ class Consequences:
         """Two keys with one display name are both listed, and reported once (case B01)."""
         parts = self._parts
         name = member.head.fact.name
+        self._unname(member.node)  # a new life may have a new name
         if not name or len(self._shared) >= NAMES_MAX:
             return
         twin = self._by_name.get(name)
         twin_member = parts.table.get(twin) if twin is not None else None
         is_gone = twin_member is None or twin_member.state not in PRESENT
         if twin is None or (twin != parts.own.node and is_gone):
+            if twin is not None:
+                self._unname(twin)
             self._by_name[name] = member.node
+            self._names[member.node] = name
         elif twin != member.node:
             pair = (min(twin, member.node), max(twin, member.node))
             if pair not in self._shared:
                 self._shared[pair] = None
                 parts.counters.add("members.name_shared")
                 parts.effects.notify(NameShared(at=now, name=name, nodes=pair))
+
+    def _unname(self, node: NodeId) -> None:
+        name = self._names.pop(node, None)
+        if name is not None:
+            del self._by_name[name]
 
     # Records
 

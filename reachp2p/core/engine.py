@@ -24,13 +24,14 @@ from reachp2p.core.membership.life import Phase, Step
 from reachp2p.core.parts import Parts
 from reachp2p.core.pulls import Pulls
 from reachp2p.core.questions import Questions
+from reachp2p.core.registry.record import RECORDS_BYTES_MAX
 from reachp2p.core.settings import Settings
 from reachp2p.core.timing import DrainEnds, LeftSpread, Timing
 from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p.core.upkeep import Upkeep
 from reachp2p.core.views import AgentView, Explanation, MemberView
 from reachp2p.core.wire.messages import HeadUpdate
-from reachp2p.errors import CallFailed, ErrorCode
+from reachp2p.errors import CallFailed, ConfigurationInvalid, ErrorCode
 
 LAG_NOTICED = 0.25
 """Seconds by which a timer may be late before this node doubts itself (half the probe time-out)."""
@@ -45,6 +46,11 @@ class Engine:
     def __init__(
         self, settings: Settings, *, signer: Signer, verifier: Verifier, rng: Rng, entropy: Entropy
     ) -> None:
+        if settings.protocol.payload_max < RECORDS_BYTES_MAX:
+            raise ConfigurationInvalid(
+                f"payload_max is {settings.protocol.payload_max}, at least {RECORDS_BYTES_MAX}: "
+                "the records of one node travel in one message"
+            )
         self._settings = settings
         self._parts = parts = Parts(settings, signer=signer, verifier=verifier, rng=rng, entropy=entropy)
         self._consequences = Consequences(parts)
@@ -55,6 +61,7 @@ class Engine:
         self._timing = Timing(parts, self._consequences, self._upkeep, self._inbound)
         self._questions = Questions(parts)
         self._now = float("-inf")
+        self._late_deadline = float("-inf")
         self._life_rows: tuple[int, Sequence[tuple[bytes, bytes]]] | None = None
         self._is_loaded = False
 
@@ -106,6 +113,7 @@ class Engine:
         now = self._enter(now)
         for item in self._parts.transmitter.settled(ticket, durable=True):
             self._parts.effects.add(item)
+        self._parts.snapshot.on_persisted(ticket)
         self._take_steps(self._parts.life.on_persisted(ticket, now), now)
         self._settle(now)
 
@@ -116,6 +124,7 @@ class Engine:
         table = self._parts.transmitter.table_of(ticket)
         for item in self._parts.transmitter.settled(ticket, durable=False):
             self._parts.effects.add(item)
+        self._parts.snapshot.on_failed(ticket, now)
         self._parts.effects.notify(StorageFailed(at=now, table=table, reason=reason))
         self._take_steps(self._parts.life.on_persist_failed(ticket, reason, now), now)
         self._settle(now)
@@ -297,7 +306,9 @@ class Engine:
         now = max(now, self._now)
         self._now = now
         deadline = self._parts.timers.next_deadline()
-        if deadline is not None and now - deadline > LAG_NOTICED and self._parts.life.is_running:
+        is_late = deadline is not None and now - deadline > LAG_NOTICED and self._parts.life.is_running
+        if is_late and deadline is not None and deadline != self._late_deadline:
+            self._late_deadline = deadline  # one sleep counts once, whatever has queued up meanwhile
             self._lagged(now - deadline, now)
         return now
 
@@ -318,6 +329,8 @@ class Engine:
             self._take_steps(steps, now)
         if self._parts.life.is_running:
             self._upkeep.arm(now)
+            if self._parts.own.is_used_up:
+                self._take_steps(self._parts.life.outgrow(now), now)
             is_draining = self._parts.life.phase is Phase.LEAVING and not self._parts.own.has_left
             if is_draining and self._parts.callee.unfinished == 0:
                 self._parts.caller.drain()

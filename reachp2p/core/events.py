@@ -49,6 +49,17 @@ class SelfContacted(Event, frozen=True, kw_only=True):
     address: Address
 
 
+class SeedUnreached(Event, frozen=True, kw_only=True):
+    """A seed address did not lead to a node of this cluster (once per address and reason); it is tried again for ever.
+
+    `code`: 1701 nobody answers, 1705 another cluster, 1708 another wire version. `reason` may be foreign text.
+    """
+
+    address: Address
+    code: int
+    reason: str
+
+
 class MemberChanged(Event, frozen=True, kw_only=True):
     """A member appeared (`old` None), changed state, opened a new life, or was forgotten (`new` None)."""
 

@@ -95,7 +95,7 @@ class Hearing:
         if self._is_news(source, by_sync=by_sync) and not (by_sync and seen is Precedence.UPDATES):
             parts.queue.put(Kind.HEAD, fact.node, encode_message(HeadUpdate(head=data)))
         if not source.is_disk:
-            self._pulls.follow(change.member, source.node)
+            self._pulls.follow(change.node, source.node)
         self._consequences.draw([change], now)
         return change
 
@@ -186,6 +186,8 @@ class Hearing:
             if self._is_news(source, by_sync=by_sync):
                 self.spread_record(checked)
             self._consequences.route(fact, now)
+            if not source.is_disk:
+                self._pulls.follow(node, source.node)
         elif outcome is Outcome.AHEAD and not source.is_disk:
             self.ask_head(node, source, now)
         elif outcome is Outcome.OUTDATED:
@@ -224,7 +226,8 @@ class Hearing:
             node = NodeId(entry.node)
             if node == self._parts.own.node:
                 continue
-            gone = self._parts.store.completed(node, entry.life, entry.complete, listed.get(entry.node, {}))
+            of_node = listed.get(entry.node, {})
+            gone = self._parts.store.completed(node, entry.life, entry.complete, of_node, entry.version)
             for lost in gone:
                 self._consequences.unroute(lost.fact, now)
         for data in delta.doubts:

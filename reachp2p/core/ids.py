@@ -75,6 +75,7 @@ def split_host_port(text: str, default_port: int | None = None) -> tuple[str, in
         host, _, port_text = text.partition(":")
     if not host:
         raise InvalidIdentifier(f"address {text!r}: the host is missing")
+    _check_host(host, text)
     if not port_text:
         if default_port is None:
             raise InvalidIdentifier(f"address {text!r}: the port is missing, as in 127.0.0.1:7946")
@@ -84,6 +85,20 @@ def split_host_port(text: str, default_port: int | None = None) -> tuple[str, in
     return host, int(port_text)
 
 
+def _check_host(host: str, text: str) -> None:
+    """Raises `InvalidIdentifier` for what can be neither a name nor an address, so that nobody looks it up for ever."""
+    if not _HOST.fullmatch(host):
+        raise InvalidIdentifier(f"address {text!r}: write host:port, as in 127.0.0.1:7946, and nothing else")
+    if ":" in host or "[" in text:
+        try:
+            IPv6Address(host)
+        except ValueError:
+            raise InvalidIdentifier(
+                f"address {text!r}: {host!r} is no IPv6 address; write host:port, or [::1]:7946"
+            ) from None
+
+
+_HOST = re.compile(r"[^\s/\\?#@\[\]\x00-\x1f\x7f]+")
 _LABEL = r"[a-z0-9](?:[a-z0-9_-]{0,62}[a-z0-9])?"
 _AGENT_ID = re.compile(rf"{_LABEL}/{_LABEL}")
 _CAPABILITY = re.compile(rf"{_LABEL}(?:\.{_LABEL}){{0,7}}")

@@ -275,6 +275,8 @@ class Inbound:
     def _link_down(self, down: LinkDown, now: float) -> None:
         parts = self._parts
         if parts.contacts.on_link_down(down.link):
+            if down.address is not None and not down.was_proven:
+                parts.contacts.on_unreached(down.address, down.end, down.code, down.detail, now)
             self._hearing.steps += parts.life.on_contact_over(now)
         for over in parts.sync.on_link_down(down.link):
             self._upkeep.on_exchange_over(over, now)

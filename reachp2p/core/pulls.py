@@ -1,4 +1,4 @@
-"""Records that are known to be missing: gossip brought a newer head, and its records have not followed.
+"""What is known to be missing: gossip brought a newer head without its records, or a record without its head.
 
 Most of them arrive by gossip a moment later; what is still missing then is asked for over a link (`upkeep`).
 """
@@ -9,7 +9,6 @@ import msgspec
 
 from reachp2p.core.ids import NodeId
 from reachp2p.core.membership.detector import PRESENT
-from reachp2p.core.membership.member import Member
 from reachp2p.core.parts import Parts
 
 PULLS_MAX = 4_096
@@ -19,7 +18,7 @@ TRIES_MAX = 5
 
 
 class Pull(msgspec.Struct, frozen=True):
-    """Records of `node` are missing; `teller` has told us of a newer version of it."""
+    """Something of `node` is missing; `teller` has told us of a newer version of it."""
 
     node: NodeId
     teller: NodeId
@@ -33,14 +32,15 @@ class Pulls:
         self._parts = parts
         self._due: dict[NodeId, Pull] = {}
 
-    def follow(self, member: Member, teller: NodeId) -> None:
-        """A head was merged: if its records are not all here, they become due."""
-        if member.head.fact.version <= self._parts.store.complete(member.node):
+    def follow(self, node: NodeId, teller: NodeId) -> None:
+        """A head or a record of `node` was merged: if they do not tell the same version, the rest becomes due."""
+        pull = Pull(node, teller)
+        if not self._is_needed(pull):
             return
-        if member.node not in self._due and len(self._due) >= PULLS_MAX:
+        if node not in self._due and len(self._due) >= PULLS_MAX:
             self._parts.counters.add("sync.pulls_full")
             return
-        self._due[member.node] = Pull(member.node, teller)
+        self._due[node] = pull
 
     def take(self, most: int) -> list[Pull]:
         """Pulls that are still needed, at most `most`; the others stay due."""
@@ -55,12 +55,10 @@ class Pulls:
 
     def _is_needed(self, pull: Pull) -> bool:
         member = self._parts.table.get(pull.node)
-        return (
-            member is not None
-            and member.state in PRESENT
-            and member.head.fact.version > self._parts.store.complete(pull.node)
-            and pull.tries < TRIES_MAX
-        )
+        if member is None or member.state not in PRESENT or pull.tries >= TRIES_MAX:
+            return False
+        version, store = member.head.fact.version, self._parts.store
+        return version > store.complete(pull.node) or version < store.newest(pull.node)
 
     def retry(self, pull: Pull) -> None:
         """Look again in a while whether `pull` has brought what it was for."""

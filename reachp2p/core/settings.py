@@ -9,6 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from reachp2p.core.ids import Address
+from reachp2p.errors import ConfigurationInvalid
+
+ADDRESSES_MAX = 4
 
 
 @dataclass(slots=True, frozen=True)
@@ -75,6 +78,13 @@ class Protocol:
     hops_max: int = 10
     virtual_nodes: int = 150
 
+    def __post_init__(self) -> None:
+        """Refuse (1704) constants that contradict each other."""
+        if min(self.probe_interval, self.probe_timeout, self.gossip_interval, self.push_pull_interval) <= 0:
+            raise ConfigurationInvalid("probe, gossip and push-pull intervals must be above 0 seconds")
+        if self.probe_timeout > self.probe_interval:
+            raise ConfigurationInvalid("the probe time-out must not be longer than the probe interval")
+
 
 @dataclass(slots=True, frozen=True)
 class Settings:
@@ -87,3 +97,19 @@ class Settings:
     take_over: bool = False
     """Start above any life of this key, even one that answers (DESIGN §3)."""
     protocol: Protocol = field(default_factory=Protocol)
+
+    def __post_init__(self) -> None:
+        """Refuse (1704) what this node could not sign later."""
+        for what, text, limit in (
+            ("cluster id", self.cluster_id, 256),
+            ("node name", self.name, 64),
+            ("zone", self.zone, 64),
+        ):
+            if len(text) > limit:
+                raise ConfigurationInvalid(f"{what} {text[:80]!r}: at most {limit} characters")
+        if not self.cluster_id:
+            raise ConfigurationInvalid("cluster id: it must not be empty")
+        if len(self.addresses) > ADDRESSES_MAX:
+            raise ConfigurationInvalid(
+                f"{len(self.addresses)} addresses: a node tells others at most {ADDRESSES_MAX}"
+            )

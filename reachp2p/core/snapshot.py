@@ -16,7 +16,7 @@ import msgspec
 
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Effects, Table
-from reachp2p.core.ids import NODE_ID_BYTES, NodeId
+from reachp2p.core.ids import NODE_ID_BYTES, NodeId, Ticket
 from reachp2p.core.membership.table import MemberTable
 from reachp2p.core.registry.store import RecordStore
 from reachp2p.core.timers import Timers
@@ -63,6 +63,8 @@ class Snapshot:
         self._heads: dict[NodeId, bytes] = {}
         self._addresses: dict[NodeId, None] = {}
         """Whose heads are on disk as addresses only."""
+        self._open: dict[Ticket, tuple[NodeId, Table, bytes]] = {}
+        """Writes and removals not answered yet."""
         self._page = 0
         self._requests: dict[int, Table] = {}
         self._loaded: dict[Table, list[tuple[bytes, bytes]]] = {Table.HEADS: [], Table.RECORDS: []}
@@ -100,6 +102,23 @@ class Snapshot:
         self._loaded = {Table.HEADS: [], Table.RECORDS: []}
         return [value for _, value in heads], [value for _, value in records]
 
+    def on_persisted(self, ticket: Ticket) -> None:
+        """A row is on disk."""
+        self._open.pop(ticket, None)
+
+    def on_failed(self, ticket: Ticket, now: float) -> None:
+        """A row could not be written or removed: it differs from the disk again, and is tried with the next flush."""
+        row = self._open.pop(ticket, None)
+        if row is None:
+            return
+        node, table, agent = row
+        self._counters.add("snapshot.write_failed")
+        if table is Table.RECORDS:
+            self._written.setdefault(node, {})[agent] = b""
+        else:
+            self._heads[node] = b""
+        self.mark(node, now)
+
     def mark(self, node: NodeId, now: float) -> None:
         """The rows of `node` have changed."""
         self._marked[node] = None
@@ -127,7 +146,11 @@ class Snapshot:
         if member is not None:
             if self._heads.get(node) != member.head.data:
                 self._heads[node] = member.head.data
-                self._effects.persist(Table.HEADS, node, member.head.data)
+                self._open[self._effects.persist(Table.HEADS, node, member.head.data)] = (
+                    node,
+                    Table.HEADS,
+                    b"",
+                )
             self._write_records(node, {r.fact.agent.encode(): r.data for r in self._store.records(node)})
             return
         if node in self._heads:
@@ -143,16 +166,18 @@ class Snapshot:
     def _remove_head(self, node: NodeId) -> None:
         self._addresses.pop(node, None)
         del self._heads[node]
-        self._effects.delete(Table.HEADS, node)
+        self._open[self._effects.delete(Table.HEADS, node)] = (node, Table.HEADS, b"")
 
     def _write_records(self, node: NodeId, current: dict[bytes, bytes]) -> None:
         written = self._written.pop(node, {})
         for agent, data in current.items():
             if written.get(agent) != data:
-                self._effects.persist(Table.RECORDS, node + agent, data)
+                ticket = self._effects.persist(Table.RECORDS, node + agent, data)
+                self._open[ticket] = (node, Table.RECORDS, agent)
         for agent in written:
             if agent not in current:
-                self._effects.delete(Table.RECORDS, node + agent)
+                ticket = self._effects.delete(Table.RECORDS, node + agent)
+                self._open[ticket] = (node, Table.RECORDS, agent)
         if current:
             self._written[node] = current
 

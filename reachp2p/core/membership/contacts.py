@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from reachp2p.core.counters import Counters
-from reachp2p.core.effects import Effects
-from reachp2p.core.events import Joined, MemberState, SelfContacted
+from reachp2p.core.effects import Effects, LinkEnd
+from reachp2p.core.events import Joined, MemberState, SeedUnreached, SelfContacted
 from reachp2p.core.ids import Address, LinkId, NodeId, Rng
 from reachp2p.core.membership.table import MemberTable
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
+from reachp2p.errors import ErrorCode
 
 SEEDS_MAX = 64
 BOOK_MAX = 4_096
@@ -28,6 +29,11 @@ DIALLED_ALONE = 8
 """Addresses other than seeds that a node which knows nobody dials in one round, in turn."""
 RETRY_FIRST, RETRY_FACTOR, RETRY_MAX = 1.0, 1.5, 10.0
 """Seconds between rounds of dialling while nobody has answered yet."""
+_WHY = {
+    LinkEnd.REFUSED: "nobody listens there",
+    LinkEnd.TIMEOUT: "no answer, or none that a node would give",
+    LinkEnd.LOST: "whoever answers there is no node, or has ended meanwhile",
+}
 
 
 class ContactDue(msgspec.Struct, frozen=True):
@@ -59,6 +65,8 @@ class Contacts:
         self._book: dict[NodeId, tuple[Address, ...]] = {}
         self._own_addresses: dict[Address, None] = {}
         self._dialled: dict[LinkId, Address] = {}
+        self._unreached: dict[Address, str] = {}
+        """Seeds that could not be reached, with the reason that was told."""
         self._turn = 0
         self._retry = RETRY_FIRST
         self.has_joined = False
@@ -71,6 +79,7 @@ class Contacts:
         if self.seeds != unique[:SEEDS_MAX]:
             self.seeds = unique[:SEEDS_MAX]
             self._own_addresses.clear()
+            self._unreached = {a: why for a, why in self._unreached.items() if a in self.seeds}
             if not self.has_joined and self._timers.due_at(ContactDue()) is not None:
                 self._retry = RETRY_FIRST
                 self._timers.set(ContactDue(), now)
@@ -99,8 +108,9 @@ class Contacts:
         self._timers.set(ContactDue(), now + self._protocol.gossip_interval * (1 + self._rng.random()))
 
     def stop(self) -> None:
-        """Look no more."""
+        """Look no more: dials that still end are nobody's failure."""
         self._timers.cancel(ContactDue())
+        self._dialled.clear()
 
     def _try(self, address: Address, node: NodeId | None, now: float) -> bool:
         if address in self._own_addresses or address in self._dialled.values():
@@ -146,11 +156,26 @@ class Contacts:
     def on_link_up(self, link: LinkId, node: NodeId) -> bool:
         """A link is proven; true if we had dialled it to find somebody."""
         self._book.pop(node, None)
-        return self._dialled.pop(link, None) is not None
+        address = self._dialled.pop(link, None)
+        if address is not None:
+            self._unreached.pop(address, None)
+        return address is not None
 
     def on_link_down(self, link: LinkId) -> bool:
         """A link is gone or never came; true if we had dialled it to find somebody."""
         return self._dialled.pop(link, None) is not None
+
+    def on_unreached(self, address: Address, end: LinkEnd, code: int, detail: str, now: float) -> None:
+        """What we had dialled did not open, for this reason: a wrong or missing seed is told, once (LESSONS 20)."""
+        if address not in self.seeds or (end is LinkEnd.GOODBYE and code == 0):
+            return  # nobody's setting, or closed by ourselves
+        reason = detail if code else _WHY.get(end, end.value)
+        if self._unreached.get(address) == reason:
+            return
+        self._unreached[address] = reason
+        self._counters.add("contacts.seed_unreached")
+        told = code or int(ErrorCode.NO_SEED_REACHABLE)
+        self._effects.notify(SeedUnreached(at=now, address=address, code=told, reason=reason))
 
     def on_self(self, address: Address, now: float) -> bool:
         """`address` leads back to us: do not dial it again until the seeds change. True if we had dialled it to find

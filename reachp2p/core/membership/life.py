@@ -353,6 +353,13 @@ class LifeCycle:
         self._timers.cancel(ChallengeDue())
         self._timers.cancel(ChallengeEnds())
 
+    def outgrow(self, now: float) -> list[Step]:
+        """A counter of this life is used up: go on under a new one (LESSONS 2)."""
+        if self.phase is not Phase.RUNNING or self.life is None:
+            return []
+        self._counters.add("life.outgrown")
+        return [Step.PAUSE, *self._write(self.life.epoch + 1, now)]
+
     # Ending
 
     def leave(self) -> bool:

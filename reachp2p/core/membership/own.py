@@ -15,6 +15,9 @@ from reachp2p.core.trust.facts import Checked, FactChecker, FactSigner
 from reachp2p.core.wire.facts import Head
 from reachp2p.core.wire.messages import WIRE_VERSION
 
+COUNTER_RESERVE = 1_000_000
+"""Steps kept for what one input, and a drain, may still take."""
+
 
 class OwnNode:
     """The numbers of this node's present life. `open` begins a life; nothing is signed before."""
@@ -52,8 +55,8 @@ class OwnNode:
 
     @property
     def is_used_up(self) -> bool:
-        """A counter is at its bound: the next change needs a new life."""
-        return self.version >= COUNTER_MAX or self.incarnation >= COUNTER_MAX
+        """A counter is close to its bound: the life has to end before the next changes reach it."""
+        return max(self.version, self.incarnation) >= COUNTER_MAX - COUNTER_RESERVE
 
     def next_version(self) -> int:
         """Take the next registry version; the head must be signed anew before anybody hears of it."""

@@ -192,6 +192,11 @@ class RecordStore:
         shelf = self._shelves.get(node)
         return shelf.complete if shelf is not None else 0
 
+    def newest(self, node: NodeId) -> int:
+        """The highest version of the node's present life that a record here, or one seen before, has."""
+        shelf = self._shelves.get(node)
+        return max(shelf.ahead, default=shelf.complete) if shelf is not None else 0
+
     def after(self, node: NodeId, version: int) -> list[Checked[AgentRecord]]:
         """Records of the node's present life above `version`, in version order. Below the floor that is all of them."""
         shelf = self._shelves.get(node)
