@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from reachp2p_sim.world import World
 
 from reachp2p.core.commands import AgentSpec
 from reachp2p.core.ids import COUNTER_MAX
 from reachp2p.core.membership.own import COUNTER_RESERVE
 from reachp2p.core.settings import Protocol
 from reachp2p.errors import ConfigurationInvalid
-from reachp2p_sim.world import World
 
 
 def test_one_sleep_is_counted_once_whatever_has_queued_up_meanwhile() -> None:
