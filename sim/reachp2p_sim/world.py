@@ -114,13 +114,15 @@ class World:
     def run_until(self, condition: Callable[[World], bool], limit: float, every: float = 0.25) -> float:
         """Let time pass until the condition holds; returns the seconds it took. A `Violation` after `limit` seconds."""
         began_at = self.timeline.now
+        ends_at = began_at + limit
         while not condition(self):
-            if self.timeline.now - began_at >= limit:
+            if self.timeline.now >= ends_at:
                 name = getattr(condition, "__name__", str(condition))
                 explain: Callable[[World], str] = getattr(condition, "explain", lambda _: "")
                 message = f"not {name} after {limit:.1f} s; {explain(self)}".rstrip("; ")
-                raise Violation("liveness", message, self.timeline.now)
-            self.timeline.run(min(self.timeline.now + every, began_at + limit))
+                checker = "convergence" if name in ("converged", "agreed") else "scenario"
+                raise Violation(checker, message, self.timeline.now)
+            self.timeline.run(min(self.timeline.now + every, ends_at))
         return self.timeline.now - began_at
 
     def every(self, interval: float, action: Callable[[], None]) -> None:
@@ -241,6 +243,7 @@ class World:
         copies = len(self.by_node[host.node])
         twin = self._build(f"{host.name}-clone{copies}", host.signer, host.seeds)
         twin.disk.replace(image if image is not None else host.disk.image())
+        twin.application.offers = list(host.application.offers)
         self._fault(f"clone {host.name} as {twin.name}")
         return twin
 

@@ -1,4 +1,4 @@
-"""Accuracy (I-ACC0): a healthy, connected member is not declared DEAD.
+"""Accuracy (I-ACC0): a healthy, connected member is neither declared DEAD nor forgotten.
 
 Judged only where it is promised: both the one who declares and the one declared have run without a break, have reached
 each other both ways, and the weather has been fair (loss at most 10 % with three helpers, delays far below the probe
@@ -20,7 +20,7 @@ DELAY_SHARE_MAX = 0.1
 
 
 class Accuracy(Checker):
-    """Judges every DEAD verdict."""
+    """Judges every DEAD verdict, and counts false suspicions."""
 
     name = "accuracy"
     invariant = "I-ACC0"
@@ -31,20 +31,22 @@ class Accuracy(Checker):
         world.on_event.append(self._on_event)
 
     def _on_event(self, host: Host, event: Event) -> None:
-        if not isinstance(event, MemberChanged) or event.new not in (MemberState.DEAD, MemberState.SUSPECT):
+        if not isinstance(event, MemberChanged) or event.new in (MemberState.ALIVE, MemberState.LEFT):
             return
         subjects = self.world.by_node.get(event.node, [])
-        if len(subjects) != 1 or subjects[0].life != event.life:
-            return
+        if len(subjects) != 1 or subjects[0].life != event.life or len(self.world.by_node[host.node]) != 1:
+            return  # of two machines with one key none is healthy
         if not self._was_healthy(host, subjects[0]):
             return
         if event.new is MemberState.SUSPECT:
             self.false_suspicions += 1
         else:
-            self.fail(
-                f"declared {subjects[0].name} DEAD, which was healthy and connected: {event.reason}",
-                host,
+            did = (
+                f"declared {subjects[0].name} DEAD"
+                if event.new is MemberState.DEAD
+                else f"forgot {subjects[0].name}"
             )
+            self.fail(f"{did}, which was healthy and connected: {event.reason}", host)
 
     def _was_healthy(self, observer: Host, subject: Host) -> bool:
         world = self.world

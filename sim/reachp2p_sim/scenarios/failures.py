@@ -6,7 +6,6 @@ from statistics import median
 
 from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p_sim.budgets import completeness, healing
-from reachp2p_sim.checkers.convergence import agreed
 from reachp2p_sim.host import Host
 from reachp2p_sim.network import Conditions
 from reachp2p_sim.scenarios.base import AGENT, CAPABILITY, Options, employ, grow, require, scenario, settle
@@ -52,7 +51,12 @@ def crash(world: World, options: Options) -> None:
 
     world.on_event.append(on_event)
     world.crash(chosen, host_down=bool(options.number("host_down")))
-    world.run_until(agreed, limit=completeness(options.nodes, world.protocol))
+
+    def buried(world: World) -> bool:
+        views = [host.view.members.get(chosen.node) for host in world.running]
+        return all(held is None or held.state is MemberState.DEAD for held in views)
+
+    world.run_until(buried, limit=2 * completeness(options.nodes, world.protocol))
     settle(world, healing(options.nodes, world.protocol))
     world.timings["dead_first"], world.timings["dead_everywhere"] = min(verdicts), max(verdicts)
 
@@ -129,6 +133,24 @@ def pause(world: World, options: Options) -> None:
         world.run(options.number("seconds"))
         world.resume(*slow)
         world.run(chance.random() * 5)
+    settle(world, healing(options.nodes, world.protocol))
+
+
+@scenario(
+    "hanging-handlers",
+    "a third of all handlers never return and a third fail, while nodes crash: every call ends once and in time",
+    nodes=8,
+    cases=("B31",),
+    seconds=60.0,
+)
+def hanging_handlers(world: World, options: Options) -> None:
+    """DESIGN §8: result, error, refused, node lost, outcome unknown or out of time, never nothing."""
+    hosts = grow(world, options, work=False)
+    employ(hosts, Handler(service_time=0.2, fails=0.33, hangs=0.33))
+    world.run(options.number("seconds") / 2)
+    world.crash(hosts[3], hosts[6])
+    world.run(options.number("seconds") / 2)
+    require(world, world.ledger.codes.get(0, 0) > 0, "no call succeeded")
     settle(world, healing(options.nodes, world.protocol))
 
 

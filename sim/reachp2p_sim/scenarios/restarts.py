@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import Event, Fenced, MemberState, StartRefused
 from reachp2p_sim.budgets import completeness, dissemination, healing
 from reachp2p_sim.checkers.convergence import agreed, converged
 from reachp2p_sim.host import Host
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
+from reachp2p_sim.workload import Handler, Loop, Offer
 from reachp2p_sim.world import World, halves
 
 
@@ -161,6 +163,25 @@ def leave(world: World, options: Options) -> None:
 
 
 @scenario(
+    "leave-unheard",
+    "one node is cut off while another leaves; minutes later it brings the old news back, in vain",
+    nodes=8,
+    cases=("B03", "B06", "B3.22"),
+    cut=200.0,
+)
+def leave_unheard(world: World, options: Options) -> None:
+    """PAPERS I-NORES: whoever holds LEFT is not talked out of it by somebody who has not heard."""
+    hosts = grow(world, options)
+    leaving, deaf = hosts[1], hosts[2]
+    world.partition([deaf], [host for host in hosts if host is not deaf])
+    world.run(1)
+    world.leave(leaving)
+    world.run(options.number("cut"))
+    world.heal()
+    world.timings["healed_after"] = settle(world, healing(options.nodes, world.protocol))
+
+
+@scenario(
     "restart-third-party",
     "a node restarts; a newcomer then hears of its former life from somebody else",
     nodes=4,
@@ -224,6 +245,9 @@ def clone_across_split(world: World, options: Options) -> None:
     chosen = _chosen(world, hosts, "clone")
     rest = [host for host in hosts if host is not chosen]
     left, right = halves(rest)
+    chosen.application.offer(Offer.simple("work/cloned", "work.cloned", Handler(service_time=0.05)))
+    for host in rest:
+        host.application.call_in_a_loop(Loop(RouteQuery(capability="work.cloned"), think_time=0.2))
     if options.number("equal"):
         world.crash(chosen)
     twin = world.clone(chosen)
@@ -238,9 +262,8 @@ def clone_across_split(world: World, options: Options) -> None:
     def one_left(_: World) -> bool:
         return chosen.is_running != twin.is_running
 
-    world.timings["one_stopped_after"] = world.run_until(
-        one_left, limit=healing(options.nodes, world.protocol)
-    )
+    limit = 3 * healing(options.nodes, world.protocol)  # the checker has the first word
+    world.timings["one_stopped_after"] = world.run_until(one_left, limit)
     loser = twin if chosen.is_running else chosen
     require(world, isinstance(loser.ended_by, Fenced), f"{loser.name} was not fenced: {loser.ended_by}")
     for _ in range(3):

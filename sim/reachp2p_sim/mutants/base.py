@@ -1,14 +1,10 @@
-"""Deliberately broken cores, chosen by name: each breaks one promise, and a checker must say so.
-
-A checker that no mutant trips is not a checker. A mutant replaces one function or constant of the core for the time of
-one run, in the simulator's process only; what ships has no switch for it.
-"""
+"""What a mutant is, and how it is installed for one run."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from reachp2p_sim.world import World
@@ -27,6 +23,10 @@ class Patches:
         self._undo.append((owner, name, old))
         setattr(owner, name, value)
         return old
+
+    def limit(self, **constants: Any) -> None:
+        """Give protocol constants other values, so that a bound is met in a small world."""
+        self.world.protocol = replace(self.world.protocol, **constants)
 
     def restore(self) -> None:
         """Put everything back, last first."""

@@ -1,0 +1,212 @@
+"""Mutants of membership: merging, detection, removal, repair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from reachp2p.core.consequences import Consequences
+from reachp2p.core.events import MemberState
+from reachp2p.core.ids import NodeId
+from reachp2p.core.membership import table
+from reachp2p.core.membership.contacts import Contacts
+from reachp2p.core.membership.detector import Detector
+from reachp2p.core.membership.member import Member, Precedence, precedence
+from reachp2p.core.membership.own import OwnNode
+from reachp2p.core.membership.suspicion import Grade
+from reachp2p.core.membership.table import Change, MemberTable
+from reachp2p.core.trust.facts import Checked
+from reachp2p.core.upkeep import Upkeep
+from reachp2p.core.wire.facts import Accusation, Head
+from reachp2p_sim.mutants.base import Patches, mutant
+
+
+@mutant(
+    "lower-incarnation-wins",
+    "the merge lets any other incarnation win, also a lower one",
+    scenario="random-faults",
+    caught_by="monotonicity",
+)
+def lower_incarnation_wins(patches: Patches) -> None:
+    def broken(new: Checked[Head], held: Checked[Head]) -> Precedence:
+        same_run = new.fact.life == held.fact.life and new.fact.left == held.fact.left
+        if same_run and new.fact.incarnation != held.fact.incarnation:
+            return Precedence.REFUTES
+        return precedence(new, held)
+
+    patches.replace(table, "precedence", broken)
+
+
+@mutant(
+    "lower-life-wins",
+    "the merge lets any other life win, also a former one",
+    scenario="crash-restart",
+    caught_by="monotonicity",
+)
+def lower_life_wins(patches: Patches) -> None:
+    def broken(new: Checked[Head], held: Checked[Head]) -> Precedence:
+        return Precedence.NEW_LIFE if new.fact.life != held.fact.life else precedence(new, held)
+
+    patches.replace(table, "precedence", broken)
+
+
+@mutant(
+    "dead-by-hearsay",
+    "whoever is told that a member is DEAD believes it, without an own probe",
+    scenario="isolate-one",
+    caught_by="accuracy",
+)
+def dead_by_hearsay(patches: Patches) -> None:
+    def broken(
+        self: Any, checked: Checked[Accusation], now: float, *, newcomer: bool = False
+    ) -> list[Change]:
+        changes: list[Change] = heard(self, checked, now, newcomer=newcomer)
+        node = NodeId(checked.fact.subject)
+        if (
+            checked.fact.grade >= Grade.DEAD
+            or len(self._suspicions[node].others if node in self._suspicions else ()) > 1
+        ):
+            change = self._table.doubt(node, MemberState.DEAD, now, "hearsay")
+            self.end(node)
+            changes += [change] if change is not None else []
+        return changes
+
+    heard = patches.replace(Detector, "on_accusation", broken)
+
+
+@mutant(
+    "dead-at-once",
+    "one unanswered probe is enough for DEAD",
+    scenario="lossy",
+    caught_by="accuracy",
+)
+def dead_at_once(patches: Patches) -> None:
+    def broken(self: Any, result: Any, now: float) -> list[Change]:
+        changes: list[Change] = on_probe(self, result, now)
+        if not result.answered and not result.void:
+            change = self._table.doubt(result.node, MemberState.DEAD, now, "one probe")
+            self.end(result.node)
+            changes += [change] if change is not None else []
+        return changes
+
+    on_probe = patches.replace(Detector, "on_probe", broken)
+
+
+@mutant(
+    "never-dead",
+    "a suspicion never ends",
+    scenario="crash",
+    caught_by="completeness or convergence",
+)
+def never_dead(patches: Patches) -> None:
+    def broken(self: Any, member: Member, now: float) -> list[Change]:
+        return []
+
+    patches.replace(Detector, "_judge", broken)
+
+
+@mutant(
+    "never-refutes",
+    "a node that is accused says nothing",
+    scenario="pause",
+    caught_by="convergence",
+)
+def never_refutes(patches: Patches) -> None:
+    def broken(self: OwnNode, incarnation: int) -> bool:
+        return False
+
+    patches.replace(OwnNode, "refute", broken)
+
+
+@mutant(
+    "tombstone-dropped",
+    "a member that left is forgotten at once, so old news of it is believed again",
+    scenario="leave-unheard",
+    caught_by="no_resurrection",
+)
+def tombstone_dropped(patches: Patches) -> None:
+    def broken(self: Any, changes: Iterable[Change], now: float) -> None:
+        for change in changes:
+            draw(self, [change], now)
+            forgotten = None
+            if change.new is MemberState.LEFT:
+                forgotten = self._parts.table.forget(change.node, "forgotten at once")
+            if forgotten is not None:
+                draw(self, [forgotten], now)
+
+    draw = patches.replace(Consequences, "draw", broken)
+
+
+@mutant(
+    "no-anti-entropy",
+    "views are never compared",
+    scenario="partition",
+    caught_by="convergence",
+)
+def no_anti_entropy(patches: Patches) -> None:
+    def broken(self: Upkeep, member: Member, now: float) -> None:
+        return None
+
+    patches.replace(Upkeep, "sync_with", broken)
+
+
+@mutant(
+    "lost-are-given-up",
+    "whoever has joined once looks for nobody any more",
+    scenario="partition-long",
+    caught_by="convergence",
+)
+def lost_are_given_up(patches: Patches) -> None:
+    def broken(self: Contacts, now: float) -> None:
+        if not self.has_joined:
+            look(self, now)
+
+    look = patches.replace(Contacts, "on_contact_due", broken)
+
+
+@mutant(
+    "silent-change",
+    "a member that becomes SUSPECT is changed without an event",
+    scenario="crash",
+    caught_by="truthful_events",
+)
+def silent_change(patches: Patches) -> None:
+    def broken(self: Any, change: Change, now: float) -> None:
+        if change.new is not MemberState.SUSPECT:
+            tell(self, change, now)
+
+    tell = patches.replace(Consequences, "_notify", broken)
+
+
+@mutant(
+    "table-without-limit",
+    "the member table takes more rows than it may",
+    scenario="steady",
+    caught_by="bounded",
+)
+def table_without_limit(patches: Patches) -> None:
+    patches.limit(members_max=4)
+
+    def broken(self: Any, node: NodeId, head: Checked[Head], now: float) -> Any:
+        self._members_max = 1_000_000
+        return insert(self, node, head, now)
+
+    insert = patches.replace(MemberTable, "_insert", broken)
+
+
+@mutant(
+    "sweeps-the-living",
+    "the retention of tombstones is applied to the living",
+    scenario="partition-long",
+    caught_by="accuracy",
+)
+def sweeps_the_living(patches: Patches) -> None:
+    def broken(self: Any, now: float) -> None:
+        sweep(self, now)
+        old = [m.node for m in self._parts.table if now - m.since > 600]
+        for node in old:
+            change = self._parts.table.forget(node, "swept by mistake")
+            if change is not None:
+                self._consequences.draw([change], now)
+
+    sweep = patches.replace(Upkeep, "on_sweep_due", broken)
