@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from reachp2p.core.events import MemberState
 from reachp2p_sim.world import World
+
+from reachp2p.core.events import MemberState
 
 NODES, LEFT, SEED = 16, 10, 7
 START, CUT, HEAL, KILL, RESTART, END = 4.0, 10.0, 55.0, 78.0, 86.0, 96.0
