@@ -60,14 +60,14 @@ def news_never_old(patches: Patches) -> None:
 
 @mutant(
     "choice-by-hash",
-    "members to gossip with are chosen in the order of Python's hash, which differs in each process",
+    "members are drawn from a list in the order of Python's hash, which differs in each process",
     scenario="partition",
     caught_by="determinism",
 )
 def choice_by_hash(patches: Patches) -> None:
     class HashOrder(Random):
         def sample(self, population: Sequence[T], k: int, *, counts: Any = None) -> list[T]:
-            return sorted(population, key=lambda item: hash(repr(item)))[:k]
+            return super().sample(sorted(population, key=lambda item: hash(repr(item))), k)
 
     randomness = patches.world.randomness
     patches.replace(randomness, "stream", lambda *name: HashOrder(randomness.number(*name)))
