@@ -12,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import assert_never
+from typing import TYPE_CHECKING, assert_never
 
 import trio
 
@@ -37,7 +37,9 @@ from reachp2p.core.ids import Address, LinkId, NodeId
 from reachp2p.runtime.handlers import Handlers
 from reachp2p.runtime.storage import Fetched, Storage
 from reachp2p.runtime.udp import UdpSocket
-from reachp2p.runtime.websocket import Links
+
+if TYPE_CHECKING:
+    from reachp2p.runtime.websocket import Links
 
 WALL_INTERVAL = 10.0
 """Seconds between two reports of the wall clock."""

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
@@ -33,7 +33,9 @@ from reachp2p.runtime.sockets import BoundPair, bind_pair
 from reachp2p.runtime.state_folder import StateFolder, open_folder
 from reachp2p.runtime.storage import FILE_NAME, Storage
 from reachp2p.runtime.udp import UdpSocket
-from reachp2p.runtime.websocket import Links
+
+if TYPE_CHECKING:
+    from reachp2p.runtime.websocket import Links
 
 logger = logging.getLogger("reachp2p.node")
 
@@ -184,6 +186,9 @@ class Lifetime:
     # Living
 
     async def _live(self, seeds: Seeds, task_status: trio.TaskStatus[None]) -> None:
+        # Loaded here because wsproto and h11 cost 30 ms of CPU, which a program that only names `Node` need not pay.
+        from reachp2p.runtime.websocket import Links
+
         driver, pair, storage, protocol = self.driver, self._pair, self._storage, self._options.protocol
         assert pair is not None, "opened before"
         assert storage is not None, "opened before"

@@ -8,6 +8,7 @@ Every state but OPEN has a total deadline that nothing the other side does can e
     OPEN -- broken rules ---> ANSWERING  reported as LOST; the same
     OPEN -- end of stream, reset, send deadline, queue overflow, abort() --> OVER
 
+wsproto knows the standard (`ws_frames`); sockets, order, bounds and deadlines are ours (docs/decisions/0006).
 The reader never waits for anybody but the network, so that control frames are answered and closes seen at any time.
 """
 
@@ -22,21 +23,16 @@ from itertools import islice
 from typing import Protocol
 
 import trio
+from wsproto.connection import Connection
+from wsproto.events import CloseConnection, Ping
+from wsproto.frame_protocol import CloseReason
 
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import LinkEnd
 from reachp2p.core.ids import LinkId
 from reachp2p.core.links.outgoing import CREDIT_AT_OPENING
 from reachp2p.runtime.text import plain
-from reachp2p.runtime.ws_frames import (
-    CloseCode,
-    Control,
-    FrameReader,
-    FrameRefused,
-    FrameWriter,
-    Item,
-    Opcode,
-)
+from reachp2p.runtime.ws_frames import FrameRefused, Frames
 
 logger = logging.getLogger("reachp2p.links")
 
@@ -93,18 +89,15 @@ class Link:
         sink: LinkSink,
         counters: Counters,
         *,
-        is_client: bool,
+        websocket: Connection,
         message_max: int,
-        read_buffer: bytearray,
     ) -> None:
-        """`read_buffer` may be shared by all links: nothing of it is kept across a wait."""
+        """`websocket`: of the finished handshake, with what came behind it."""
         self.number = number
         self._socket = connected
         self._sink = sink
         self._counters = counters
-        self._read_buffer = memoryview(read_buffer)
-        self._reader = FrameReader(is_masked=not is_client, message_max=message_max)
-        self._writer = FrameWriter(is_masked=is_client)
+        self._frames = Frames(websocket, message_max=message_max)
         self._queue: deque[tuple[bytes | memoryview, float]] = deque()
         self._queued = 0
         self._unreported = 0
@@ -128,14 +121,14 @@ class Link:
         """Room for further frames."""
         return max(0, WINDOW - self._queued)
 
-    async def run(self, rest: bytes = b"") -> None:
-        """Carry the link to its end and close the socket. `rest`: bytes that came with the handshake."""
+    async def run(self) -> None:
+        """Carry the link to its end and close the socket."""
         try:
             with self._scope:
                 async with trio.open_nursery() as nursery:
                     self._nursery = nursery
                     self._start_writing()
-                    if not (rest and self._take(memoryview(rest))):
+                    if not self._take(b""):  # what came with the handshake
                         await self._read()
                     await self._discard()
                     nursery.cancel_scope.cancel(reason="the link has ended")
@@ -154,7 +147,7 @@ class Link:
             self._counters.add("links.dropped.frame_after_end")
             return
         self._unreported += len(data)
-        self._put(self._writer.message(data))
+        self._put(self._frames.message(data))
 
     def take_report(self) -> int | None:
         """How much room there is, if it is time to say so."""
@@ -168,7 +161,7 @@ class Link:
         if self._state is not State.OPEN:
             return
         self._state = State.CLOSING
-        self._put(self._writer.close(CloseCode.NORMAL))
+        self._put(self._frames.close(CloseReason.NORMAL_CLOSURE))
         self._end_within(CLOSE_TIMEOUT)
 
     def abort(self) -> None:
@@ -186,7 +179,7 @@ class Link:
         reads = 0
         while True:
             try:
-                size = self._socket.recv_into(self._read_buffer)
+                data = self._socket.recv(READ_BYTES)
             except BlockingIOError:
                 reads = 0
                 await trio.lowlevel.wait_readable(self._socket)
@@ -194,59 +187,53 @@ class Link:
             except OSError as error:
                 self._ended(f"{error.strerror or error}")
                 return
-            if size == 0:
+            if not data:
                 self._ended("end of stream without Close")
                 return
-            if self._take(self._read_buffer[:size]):
+            if self._take(data):
                 return
             reads += 1
             if reads >= READS_AT_ONCE:
                 reads = 0
                 await trio.lowlevel.checkpoint()
 
-    def _take(self, data: memoryview) -> bool:
+    def _take(self, data: bytes) -> bool:
         """Handle bytes that arrived; whether reading is over."""
-        items: list[Item] = []
-        refused: FrameRefused | None = None
         try:
-            self._reader.feed(data, items)
+            for item in self._frames.receive(data):
+                if isinstance(item, bytes):
+                    if self._state is State.OPEN:
+                        self._sink.link_frame(self.number, item)
+                elif isinstance(item, Ping):
+                    self._pong(item)
+                else:
+                    self._closed_by_remote(item)
+                    return True
         except FrameRefused as error:
-            refused = error
-        for item in items:
-            if isinstance(item, bytes):
-                if self._state is State.OPEN:
-                    self._sink.link_frame(self.number, item)
-            elif item.opcode is Opcode.PING:
-                self._pong(item.payload)
-            elif item.opcode is Opcode.CLOSE:
-                self._closed_by_remote(item)
-                return True
-        if refused is None:
-            return False
-        if self._state is State.OPEN:
-            self._counters.add(f"links.refused.{refused.code.name.lower()}")
-            logger.info(
-                "link %d ends: the other side sent what is not allowed: %s", self.number, refused.reason
-            )
-            self._answer(LinkEnd.LOST, refused.code)
-        return True
+            if self._state is State.OPEN:
+                self._counters.add(f"links.refused.{error.code.name.lower()}")
+                reason = plain(error.reason)
+                logger.info("link %d ends: the other side sent what is not allowed: %s", self.number, reason)
+                self._answer(LinkEnd.LOST, error.code)
+            return True
+        return False
 
-    def _closed_by_remote(self, close: Control) -> None:
+    def _closed_by_remote(self, close: CloseConnection) -> None:
         if self._state is not State.OPEN:
             return  # the answer to our own Close
-        if close.code in (CloseCode.NORMAL, CloseCode.GOING_AWAY, CloseCode.NO_STATUS):
-            self._answer(LinkEnd.GOODBYE, CloseCode.NORMAL)
+        if close.code in (CloseReason.NORMAL_CLOSURE, CloseReason.GOING_AWAY, CloseReason.NO_STATUS_RCVD):
+            self._answer(LinkEnd.GOODBYE, CloseReason.NORMAL_CLOSURE)
         else:
             self._counters.add("links.closed_for_fault")
-            text = plain(close.payload[2:].decode("utf-8", "replace"))
+            text = plain(close.reason or "")
             logger.info("link %d: the other side ended it with code %d %s", self.number, close.code, text)
-            self._answer(LinkEnd.LOST, CloseCode.NORMAL)
+            self._answer(LinkEnd.LOST, CloseReason.NORMAL_CLOSURE)
 
-    def _answer(self, end: LinkEnd, code: CloseCode) -> None:
+    def _answer(self, end: LinkEnd, code: CloseReason) -> None:
         """Report the end, and tell the other side so that it need not guess."""
         self._report(end)
         self._state = State.ANSWERING
-        self._put(self._writer.close(code))
+        self._put(self._frames.close(code))
         self._end_within(CLOSE_TIMEOUT)
 
     async def _discard(self) -> None:
@@ -256,19 +243,19 @@ class Link:
         while True:
             await trio.lowlevel.wait_readable(self._socket)
             try:
-                if self._socket.recv_into(self._read_buffer) == 0:
+                if not self._socket.recv(READ_BYTES):
                     return
             except BlockingIOError:
                 continue
             except OSError:
                 return
 
-    def _pong(self, payload: bytes) -> None:
+    def _pong(self, ping: Ping) -> None:
         if self._queue:
             # RFC 6455 §5.5.3 wants only the latest Ping answered; while the other side does not read, none is.
             self._counters.add("links.dropped.pong")
         elif self._state is State.OPEN:
-            self._put(self._writer.pong(payload))
+            self._put(self._frames.pong(ping))
 
     def _ended(self, reason: str) -> None:
         if self._state is State.OPEN:

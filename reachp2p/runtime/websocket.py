@@ -14,12 +14,13 @@ from collections import OrderedDict
 from typing import Protocol
 
 import trio
+from wsproto.connection import Connection
 
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Dial, LinkEnd
 from reachp2p.core.ids import Address, LinkId, NodeId
 from reachp2p.core.settings import Protocol as ProtocolSettings
-from reachp2p.runtime.link import READ_BYTES, SEND_TIMEOUT, Link, LinkSink
+from reachp2p.runtime.link import SEND_TIMEOUT, Link, LinkSink
 from reachp2p.runtime.sockets import SocketAddress, socket_address
 from reachp2p.runtime.text import plain
 from reachp2p.runtime.ws_opening import ClientOpening, OpeningRefused, ServerOpening
@@ -70,7 +71,6 @@ class Links:
         self._dials: dict[LinkId, trio.CancelScope] = {}
         self._openings: OrderedDict[int, trio.CancelScope] = OrderedDict()
         self._accepted = 0
-        self._read_buffer = bytearray(READ_BYTES)
         self._emptied = trio.Event()
 
     def __len__(self) -> int:
@@ -209,7 +209,7 @@ class Links:
                 accepted.close()
         if is_open:
             self._counters.add("links.accepted")
-            await self._carry(LinkId(-number), accepted, is_client=False, rest=opening.rest)
+            await self._carry(LinkId(-number), accepted, opening.connection)
 
     async def _open_accepted(self, accepted: socket.socket, opening: ServerOpening) -> bool:
         try:
@@ -239,7 +239,7 @@ class Links:
             return  # closed before it began
         dialled: socket.socket | None = None
         end: LinkEnd | None = LinkEnd.TIMEOUT
-        rest = b""
+        websocket: Connection | None = None
         try:
             if len(self._dials) > DIALS_MAX or len(self._links) + len(self._dials) > self._settings.links_max:
                 self._counters.add("links.dropped.dial_too_many")
@@ -249,7 +249,7 @@ class Links:
                     try:
                         dialled = _new_socket(effect.address)
                         await _connect(dialled, effect.address)
-                        rest = await _open_dialled(dialled, effect.address)
+                        websocket = await _open_dialled(dialled, effect.address)
                         end = None
                     except ConnectionRefusedError:
                         end = LinkEnd.REFUSED
@@ -265,27 +265,26 @@ class Links:
                 dialled.close()
         if not is_wanted:
             return
-        if end is not None or dialled is None:
+        if end is not None or dialled is None or websocket is None:
             self._counters.add(f"links.dial_failed.{(end or LinkEnd.TIMEOUT).value}")
             self._sink.link_closed(link, end or LinkEnd.TIMEOUT)
         else:
-            await self._carry(link, dialled, is_client=True, rest=rest)
+            await self._carry(link, dialled, websocket)
 
-    async def _carry(self, number: LinkId, connected: socket.socket, *, is_client: bool, rest: bytes) -> None:
+    async def _carry(self, number: LinkId, connected: socket.socket, websocket: Connection) -> None:
         link = Link(
             number,
             connected,
             self._sink,
             self._counters,
-            is_client=is_client,
+            websocket=websocket,
             message_max=self._settings.frame_max + MESSAGE_OVERHEAD,
-            read_buffer=self._read_buffer,
         )
         self._links[number] = link
         try:
             self._sink.link_opened(number, None)
             self._sink.link_writable(number, link.free_bytes)
-            await link.run(rest)
+            await link.run()
         finally:
             del self._links[number]
             connected.close()
@@ -329,17 +328,17 @@ async def _connect(dialled: socket.socket, address: Address) -> None:
         raise ConnectionRefusedError(errno.ECONNREFUSED, "connected to itself")
 
 
-async def _open_dialled(dialled: socket.socket, address: Address) -> bytes:
-    """Do our side of the handshake; returns what came after it. Raises `_DialFailed`."""
-    opening = ClientOpening(str(address))
+async def _open_dialled(dialled: socket.socket, address: Address) -> Connection:
+    """Do our side of the handshake. Raises `_DialFailed`."""
     try:
+        opening = ClientOpening(str(address))
         await _send_all(dialled, opening.request)
         while True:
             data = await _receive(dialled)
             if not data:
                 raise _DialFailed(LinkEnd.LOST, "the connection ended during the handshake")
             if opening.feed(data):
-                return opening.rest
+                return opening.connection
     except OpeningRefused as error:
         raise _DialFailed(LinkEnd.TIMEOUT, error.reason) from error
     except OSError as error:

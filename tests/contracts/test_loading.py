@@ -9,7 +9,7 @@ import json
 import subprocess
 import sys
 
-UNWANTED = ("trio", "trio_websocket", "reachp2p.runtime", "reachp2p.agent")
+UNWANTED = ("trio", "wsproto", "reachp2p.runtime", "reachp2p.agent")
 
 WALK = """
 import importlib, pkgutil, sys
@@ -51,6 +51,10 @@ def test_importing_all_of_core_loads_no_runtime() -> None:
 
 def test_importing_the_library_loads_nothing_until_it_is_used() -> None:
     assert loaded_by("import sys, reachp2p") == []
+
+
+def test_naming_the_node_does_not_load_what_only_a_running_node_needs() -> None:
+    assert "wsproto" not in loaded_by("import sys; from reachp2p import Node, run; Node")
 
 
 def test_importing_all_of_the_simulator_loads_no_runtime() -> None:

@@ -5,16 +5,21 @@ from __future__ import annotations
 import socket
 import struct
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import trio
+from wsproto import ConnectionType, WSConnection
+from wsproto.events import AcceptConnection, Request
+from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode
 
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Dial, LinkEnd
 from reachp2p.core.ids import Address, LinkId, NodeId
 from reachp2p.core.settings import Protocol
 from reachp2p.runtime.websocket import Links
-from reachp2p.runtime.ws_frames import CloseCode, FrameReader, FrameWriter, Item
-from reachp2p.runtime.ws_opening import ClientOpening, ServerOpening
+
+Item: TypeAlias = bytes | tuple[Opcode, object]
+"""A whole message, or a control frame and what it carries."""
 
 ANSWER = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
 
@@ -88,15 +93,15 @@ def listening() -> socket.socket:
 
 
 class RawPeer:
-    """The other side of one connection, which does only what it is told."""
+    """The other side of one connection, which does only what it is told; `frames` makes the bytes to be told of."""
 
     def __init__(self, connected: socket.socket, *, is_client: bool) -> None:
         self.socket = connected
         self.socket.setblocking(False)
-        self.writer = FrameWriter(is_masked=is_client)
-        self.reader = FrameReader(is_masked=not is_client, message_max=1 << 20)
+        self.frames = FrameProtocol(client=is_client, extensions=[])
         self.is_client = is_client
         self.items: list[Item] = []
+        self._part = b""
 
     @classmethod
     async def connect(cls, address: Address) -> RawPeer:
@@ -113,18 +118,16 @@ class RawPeer:
 
     async def open(self) -> None:
         """Do our side of the handshake."""
+        websocket = WSConnection(ConnectionType.CLIENT if self.is_client else ConnectionType.SERVER)
         if self.is_client:
-            client = ClientOpening("127.0.0.1:1")
-            await self.send(client.request)
-            while not client.feed(await self.receive()):
-                pass
-        else:
-            server, answer = ServerOpening(), None
-            while answer is None:
-                answer = server.feed(await self.receive())
-            await self.send(answer)
+            await self.send(websocket.send(Request(host="127.0.0.1:1", target="/reachp2p")))
+        while not (events := list(websocket.events())):
+            websocket.receive_data(await self.receive())
+        if not self.is_client:
+            await self.send(websocket.send(AcceptConnection()))
+        assert [type(event) for event in events] == [AcceptConnection if self.is_client else Request]
 
-    async def send(self, data: bytes) -> None:
+    async def send(self, data: bytes | bytearray) -> None:
         while data:
             try:
                 data = data[self.socket.send(data) :]
@@ -132,10 +135,10 @@ class RawPeer:
                 await trio.lowlevel.wait_writable(self.socket)
 
     async def send_message(self, data: bytes) -> None:
-        await self.send(self.writer.message(data))
+        await self.send(self.frames.send_data(data))
 
-    async def send_close(self, code: CloseCode = CloseCode.NORMAL) -> None:
-        await self.send(self.writer.close(code))
+    async def send_close(self, code: CloseReason = CloseReason.NORMAL_CLOSURE) -> None:
+        await self.send(self.frames.close(code))
 
     async def receive(self) -> bytes:
         await trio.lowlevel.wait_readable(self.socket)
@@ -147,7 +150,16 @@ class RawPeer:
             data = await self.receive()
             if not data:
                 break
-            self.reader.feed(data, self.items)
+            self.frames.receive_bytes(data)
+            for frame in self.frames.received_frames():
+                if frame.opcode is not Opcode.BINARY:
+                    self.items.append((frame.opcode, frame.payload))
+                    continue
+                assert isinstance(frame.payload, bytes)
+                self._part += frame.payload
+                if frame.message_finished:
+                    self.items.append(self._part)
+                    self._part = b""
         return self.items
 
     async def wait_end(self) -> str:

@@ -10,13 +10,13 @@ import pytest
 import trio
 import trio.lowlevel
 import trio_websocket
+from wsproto.frame_protocol import CloseReason, Opcode
 
 from reachp2p.core.effects import Dial, LinkEnd
 from reachp2p.core.ids import Address, LinkId
 from reachp2p.core.settings import Protocol
 from reachp2p.runtime.link import QUEUE_MAX, SEND_TIMEOUT
 from reachp2p.runtime.websocket import OPENINGS_MAX
-from reachp2p.runtime.ws_frames import CloseCode, Control, Opcode
 from tests.runtime.raw_peer import ANSWER, House, RawPeer, house, listening
 
 pytestmark = pytest.mark.trio
@@ -91,7 +91,7 @@ async def test_a_close_comes_after_all_that_was_sent_before_it() -> None:
         ours.links.close(link, abort=False)
         items = await peer.receive_items(101)
         assert [item[0] for item in items[:100] if isinstance(item, bytes)] == list(range(100))
-        assert items[100] == Control(Opcode.CLOSE, b"\x03\xe8", 1000)
+        assert items[100] == (Opcode.CLOSE, (1000, ""))
 
 
 # B33: what a peer can do once the link is open, and how the link ends for the engine
@@ -118,15 +118,15 @@ async def closes_and_stays(peer: RawPeer) -> None:
 
 
 async def goes_away(peer: RawPeer) -> None:
-    await peer.send_close(CloseCode.GOING_AWAY)
+    await peer.send_close(CloseReason.GOING_AWAY)
 
 
 async def closes_without_a_code(peer: RawPeer) -> None:
-    await peer.send(peer.writer._frame(0x88, b""))
+    await peer.send(peer.frames.close())
 
 
 async def closes_for_a_fault(peer: RawPeer) -> None:
-    await peer.send_close(CloseCode.PROTOCOL_ERROR)
+    await peer.send_close(CloseReason.PROTOCOL_ERROR)
 
 
 async def closes_and_goes_on_sending(peer: RawPeer) -> None:
@@ -148,35 +148,40 @@ async def half_closes(peer: RawPeer) -> None:
 
 
 async def drops_in_a_header(peer: RawPeer) -> None:
-    await peer.send(peer.writer.message(b"x" * 200)[:3])
+    await peer.send(peer.frames.send_data(b"x" * 200)[:3])
     peer.close()
 
 
 async def resets_in_a_payload(peer: RawPeer) -> None:
-    await peer.send(peer.writer.message(b"x" * 200)[:100])
+    await peer.send(peer.frames.send_data(b"x" * 200)[:100])
     peer.reset()
 
 
 async def drops_in_a_close(peer: RawPeer) -> None:
-    await peer.send(peer.writer.close(CloseCode.NORMAL)[:1])
+    await peer.send(peer.frames.close(1000)[:1])
     peer.close()
 
 
 async def half_closes_between_fragments(peer: RawPeer) -> None:
-    await peer.send(peer.writer._frame(0x02, b"first"))
+    await peer.send(peer.frames.send_data(b"first", fin=False))
     peer.half_close()
 
 
 async def sends_text(peer: RawPeer) -> None:
-    await peer.send(peer.writer._frame(0x81, b"hello"))
+    await peer.send(peer.frames.send_data("hello"))
 
 
 async def sends_rubbish(peer: RawPeer) -> None:
     await peer.send(b"\xff" * 1_000)
 
 
-async def announces_too_much(peer: RawPeer) -> None:
-    await peer.send(peer.writer.message(b"x" * 80_000)[:14])
+async def sends_too_much(peer: RawPeer) -> None:
+    await peer.send(peer.frames.send_data(b"x" * 80_000)[:-1])
+
+
+async def sends_too_much_in_fragments(peer: RawPeer) -> None:
+    for _ in range(80):
+        await peer.send(peer.frames.send_data(b"x" * 1_000, fin=False))
 
 
 WAYS: list[tuple[Callable[[RawPeer], Awaitable[None]], LinkEnd]] = [
@@ -197,7 +202,8 @@ WAYS: list[tuple[Callable[[RawPeer], Awaitable[None]], LinkEnd]] = [
     (half_closes_between_fragments, LinkEnd.LOST),
     (sends_text, LinkEnd.LOST),
     (sends_rubbish, LinkEnd.LOST),
-    (announces_too_much, LinkEnd.LOST),
+    (sends_too_much, LinkEnd.LOST),
+    (sends_too_much_in_fragments, LinkEnd.LOST),
 ]
 
 
@@ -240,7 +246,7 @@ async def test_a_dripping_peer_does_not_extend_our_close(we_dial: bool) -> None:
             async with trio.open_nursery() as nursery:
 
                 async def drip() -> None:
-                    for byte in peer.writer.message(b"x" * 60_000):
+                    for byte in peer.frames.send_data(b"x" * 60_000):
                         try:
                             await peer.send(bytes([byte]))
                         except OSError:
@@ -340,8 +346,8 @@ async def test_leaving_with_unread_messages_ends_in_bounded_time(unread: int) ->
 @BOTH
 async def test_a_ping_is_answered_and_a_pong_ignored(we_dial: bool) -> None:
     async with opened(we_dial=we_dial) as (_, peer, _):
-        await peer.send(peer.writer._frame(0x89, b"there?") + peer.writer.pong(b"unasked"))
-        assert await peer.receive_items(1) == [Control(Opcode.PONG, b"there?")]
+        await peer.send(peer.frames.ping(b"there?") + peer.frames.pong(b"unasked"))
+        assert await peer.receive_items(1) == [(Opcode.PONG, b"there?")]
 
 
 # Opening
