@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from ipaddress import IPv6Address
 from typing import Annotated, NewType, Protocol, TypeVar
 
 import msgspec
