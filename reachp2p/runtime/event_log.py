@@ -14,6 +14,7 @@ from reachp2p.core.events import (
     NameShared,
     Paused,
     Resumed,
+    SeedUnreached,
     SelfContacted,
     Started,
     StorageFailed,
@@ -32,6 +33,13 @@ def log_event(event: Event) -> None:
             logger.info("joined, by way of %s", event.via)
         case SelfContacted():
             logger.info("the seed %s is this node itself, which is not joining", event.address)
+        case SeedUnreached():
+            logger.warning(
+                "seed %s is not reached: %s; it is tried again for ever [%d]",
+                event.address,
+                plain(event.reason),
+                event.code,
+            )
         case MemberChanged():
             old, new = (state.value if state else "unknown" for state in (event.old, event.new))
             level = logging.DEBUG if event.old is None or event.new is None else logging.INFO

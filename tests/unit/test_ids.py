@@ -58,6 +58,17 @@ NOT_ADDRESSES = [
     "host:²",
     "[::1]:99999",
     "host:" + "9" * 5_000,  # more digits than int() reads
+    "http://10.0.0.5",
+    "http://10.0.0.5:7946",
+    "ws://host/path",
+    "user@host:80",
+    "host:80:81",
+    "a:b:c",
+    "1::2::3",
+    "[host]:80",
+    "[::1::]:80",
+    "two hosts:80",
+    "host\n:80",
 ]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reachp2p.core.counters import Counters
-from reachp2p.core.effects import Effects
-from reachp2p.core.events import Joined, MemberState, SelfContacted
+from reachp2p.core.effects import Effects, LinkEnd
+from reachp2p.core.events import Joined, MemberState, SeedUnreached, SelfContacted
 from reachp2p.core.ids import Address, LinkId, NodeId, Rng
 from reachp2p.core.membership.contacts import BOOK_MAX, SEEDS_MAX, ContactDue, Contacts
 from reachp2p.core.membership.table import MemberTable
@@ -257,6 +257,41 @@ def test_a_link_that_was_dialled_to_find_somebody_is_known_once() -> None:
     assert not search.contacts.on_link_up(link, node_id(1))
     assert not search.contacts.on_link_down(link)
     assert not search.contacts.on_link_down(LinkId(999))
+
+
+def unreached(search: Search) -> list[tuple[int, int, str]]:
+    return [
+        (number_of(one.address), one.code, one.reason)
+        for one in events(search.effects)
+        if isinstance(one, SeedUnreached)
+    ]
+
+
+def test_a_seed_that_is_not_reached_is_told_once_for_each_reason_and_again_after_it_was_reached() -> None:
+    search = Search(1, 2)
+    for _ in range(3):
+        search.contacts.on_unreached(address(1), LinkEnd.REFUSED, 0, "", 1.0)
+    assert unreached(search) == [(1, 1701, "nobody listens there")]
+    for _ in range(3):
+        search.contacts.on_unreached(address(1), LinkEnd.GOODBYE, 1705, "two clusters", 2.0)
+    assert unreached(search) == [(1, 1705, "two clusters")]
+    search.contacts.ask(2.0)
+    (link,) = [link for link, to in search.open.items() if to == address(1)]
+    search.contacts.on_link_up(link, node_id(1))
+    search.contacts.on_unreached(address(1), LinkEnd.GOODBYE, 1705, "two clusters", 3.0)
+    assert unreached(search) == [(1, 1705, "two clusters")]
+    assert search.counters.snapshot()["contacts.seed_unreached"] == 3
+
+
+def test_only_a_seed_that_others_have_made_unreachable_is_told() -> None:
+    search = Search(1)
+    search.contacts.on_unreached(address(2), LinkEnd.REFUSED, 0, "", 1.0)
+    search.contacts.on_unreached(address(1), LinkEnd.GOODBYE, 0, "another link is used", 1.0)
+    assert unreached(search) == []
+    search.contacts.ask(1.0)
+    (link,) = search.open
+    search.contacts.stop()
+    assert not search.contacts.on_link_down(link), "its end is our own doing"
 
 
 def test_whoever_answers_needs_no_entry_in_the_book() -> None:
