@@ -38,6 +38,9 @@ NAME_MAX = 64
 LOCK_PATIENCE = 0.3
 """Seconds that a lock is tried for: a killed process may still be ending, and `running_process` looks for a moment."""
 
+_KEY_ADVICE = (
+    "Restore it from a copy, or move it away: the node then starts under a new key, which is a new identity"
+)
 _OPEN_LOCKS: dict[int, None] = {}
 
 
@@ -62,12 +65,13 @@ class StateFolder:
             key = generate_key(entropy)
             write_private(file, key)
         except OSError as error:
-            raise NodeError(ErrorCode.STATE_DAMAGED, f"{file} cannot be read: {error.strerror}") from error
+            raise NodeError(
+                ErrorCode.STATE_DAMAGED, f"{file} cannot be read: {error.strerror}. {_KEY_ADVICE}"
+            ) from error
         if len(key) != PRIVATE_KEY_BYTES:
             raise NodeError(
                 ErrorCode.STATE_DAMAGED,
-                f"{file} is damaged: it has {len(key)} bytes, not {PRIVATE_KEY_BYTES}. Restore it from a copy, or move "
-                "it away: the node then starts under a new key, which is a new identity",
+                f"{file} is damaged: it has {len(key)} bytes, not {PRIVATE_KEY_BYTES}. {_KEY_ADVICE}",
             )
         return key
 
@@ -100,7 +104,8 @@ class StateFolder:
 def open_folder(path: Path | None) -> StateFolder:
     """Make (0700) and lock a state folder; None makes a private temporary one that ends with the node. Blocks a little.
 
-    Raises `NodeError` 1703 if another process uses it, `ConfigurationInvalid` (1704) if it cannot be used at all.
+    Raises `NodeError` 1703 if another process uses it or 1706 if its lock is none, `ConfigurationInvalid` (1704) if it
+    cannot be used at all.
     """
     is_temporary = path is None
     try:
@@ -113,6 +118,11 @@ def open_folder(path: Path | None) -> StateFolder:
                 path.chmod(0o700)
                 logger.warning("%s was open to other users; it is closed to them now", path)
         lock = os.open(path / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except IsADirectoryError as error:
+        raise NodeError(
+            ErrorCode.STATE_DAMAGED,
+            f"{path}/{LOCK_FILE} is a folder, not the lock of a node. Move it away: a start makes another",
+        ) from error
     except OSError as error:
         raise ConfigurationInvalid(
             f"state folder {path} cannot be used: {error.strerror or error}"

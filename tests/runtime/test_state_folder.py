@@ -144,6 +144,20 @@ def test_a_key_of_the_wrong_size_is_1706_and_says_what_to_do(tmp_path: Path, siz
     folder.close()
 
 
+def test_a_folder_in_the_place_of_key_or_lock_is_1706_and_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / KEY_FILE).mkdir()
+    folder = open_folder(tmp_path)
+    with pytest.raises(NodeError, match=r"Is a directory\. Restore it from a copy, or move it away") as caught:
+        folder.load_key(SystemEntropy())
+    folder.close()
+    assert caught.value.code is ErrorCode.STATE_DAMAGED
+    (tmp_path / "lock").unlink()
+    (tmp_path / "lock").mkdir()
+    with pytest.raises(NodeError, match=r"lock is a folder, .* Move it away") as caught:
+        open_folder(tmp_path)
+    assert caught.value.code is ErrorCode.STATE_DAMAGED
+
+
 def test_a_start_that_was_killed_while_it_wrote_its_key_leaves_nothing_behind(tmp_path: Path) -> None:
     (tmp_path / f".{KEY_FILE}.abc").write_bytes(b"half")
     folder = open_folder(tmp_path)
