@@ -237,7 +237,10 @@ class Lifetime:
                 self._is_started = True
                 self._decided.set()
             case StartRefused():
-                self._fail(NodeError(ErrorCode(event.code), event.reason))
+                code, reason = ErrorCode(event.code), event.reason
+                if code is ErrorCode.STATE_DAMAGED and self.folder is not None:
+                    reason = f"{self.folder.path / FILE_NAME}: {reason}"
+                self._fail(NodeError(code, reason))
                 self._decided.set()
             case Fenced():
                 folder = self.folder.path if self.folder is not None else "?"

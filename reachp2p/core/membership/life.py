@@ -130,7 +130,10 @@ class LifeCycle:
         epoch_row, fenced_row = stored.get(EPOCH_KEY, bytes(EPOCH_BYTES)), stored.get(FENCED_KEY)
         if len(epoch_row) != EPOCH_BYTES or (fenced_row and len(fenced_row) != EPOCH_BYTES + LIFE_ID_BYTES):
             return self._refuse(
-                ErrorCode.STATE_DAMAGED, "the stored epoch is damaged; restore the state folder", now
+                ErrorCode.STATE_DAMAGED,
+                "the stored epoch is damaged. Restore the file from a copy, or move it away: the node then learns its "
+                "epoch from others",
+                now,
             )
         epoch = int.from_bytes(epoch_row, "big")
         if fenced_row is not None:
