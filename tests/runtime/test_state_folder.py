@@ -147,7 +147,9 @@ def test_a_key_of_the_wrong_size_is_1706_and_says_what_to_do(tmp_path: Path, siz
 def test_a_folder_in_the_place_of_key_or_lock_is_1706_and_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / KEY_FILE).mkdir()
     folder = open_folder(tmp_path)
-    with pytest.raises(NodeError, match=r"Is a directory\. Restore it from a copy, or move it away") as caught:
+    with pytest.raises(
+        NodeError, match=r"Is a directory\. Restore it from a copy, or move it away"
+    ) as caught:
         folder.load_key(SystemEntropy())
     folder.close()
     assert caught.value.code is ErrorCode.STATE_DAMAGED
