@@ -170,6 +170,8 @@ class Engine:
         if step:
             self._parts.counters.add("clock.stepped")
             self._parts.effects.notify(ClockStepped(at=now, seconds=step))
+            if self._parts.life.is_running:
+                self._upkeep.on_clock_stepped(now)
         self._settle(now)
 
     # Commands: what the application wishes

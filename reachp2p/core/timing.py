@@ -19,6 +19,7 @@ from reachp2p.core.parts import Parts
 from reachp2p.core.snapshot import SnapshotDue
 from reachp2p.core.timers import TimerKey
 from reachp2p.core.upkeep import (
+    ClockSettled,
     FirstSyncDue,
     GossipDue,
     PullDue,
@@ -116,6 +117,8 @@ class Timing:
                 self._upkeep.on_pull_due(now)
             case SweepDue():
                 self._upkeep.on_sweep_due(now)
+            case ClockSettled():
+                self._upkeep.on_clock_settled(now)
             case FirstSyncDue():
                 self._upkeep.on_first_sync_due(now)
             case _:

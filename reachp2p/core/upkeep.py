@@ -29,6 +29,8 @@ PULL_DELAY = 0.3
 """A record usually follows its head by gossip within this time; what is still missing is pulled."""
 PULLS_AT_ONCE = 64
 FIRST_SYNC_RETRY = 1.0
+CLOCK_SETTLES = 10.0
+"""Seconds in which every driver of one machine has reported a step of its wall clock."""
 
 
 class GossipDue(msgspec.Struct, frozen=True):
@@ -49,6 +51,10 @@ class PullDue(msgspec.Struct, frozen=True):
 
 class SweepDue(msgspec.Struct, frozen=True):
     """Forget what is over, renew our head."""
+
+
+class ClockSettled(msgspec.Struct, frozen=True):
+    """Whoever shares our wall clock has noticed its step by now."""
 
 
 class FirstSyncDue(msgspec.Struct, frozen=True):
@@ -84,6 +90,7 @@ class Upkeep:
         """Nothing more is done unasked."""
         for key in (GossipDue(), PushPullDue(), SuccessorsDue(), PullDue(), SweepDue(), FirstSyncDue()):
             self._parts.timers.cancel(key)
+        self._parts.timers.cancel(ClockSettled())
         self._parts.prober.stop()
         self._parts.contacts.stop()
         self._parts.detector.stop()
@@ -261,16 +268,42 @@ class Upkeep:
             if member is not None:
                 parts.links.ensure(node, member.addresses, now)
 
+    # Wall time
+
+    def _renew(self, now: float) -> bool:
+        """Issue our head anew if half its life is over, or if it comes from a future that others would not believe."""
+        parts = self._parts
+        head, wall = parts.own.head(now).fact, parts.clock.at(now)
+        is_due = wall > head.issued_at + head.valid_for / 2
+        if is_due or head.issued_at > wall + self._protocol.clock_tolerance / 2:
+            parts.own.next_version()
+            parts.counters.add("head.renewed")
+            return True
+        return False
+
+    def on_clock_stepped(self, now: float) -> None:
+        """Our head may be expired now, or not valid yet, in the eyes of those whose clock has stepped with ours.
+
+        They notice it at other moments, and refuse what we say until then: so it is said again when all have.
+        """
+        if self._renew(now):
+            self._hearing.announce(now)
+            self._parts.timers.set(
+                ClockSettled(), now + CLOCK_SETTLES * (1 + 0.25 * self._parts.rng.random())
+            )
+
+    def on_clock_settled(self, now: float) -> None:
+        """Say it again, and compare views: what was refused meanwhile has come from the wrong time."""
+        self._hearing.announce(now)
+        self.on_push_pull_due(now)
+
     # Sweeping up
 
     def on_sweep_due(self, now: float) -> None:
         """Renew our head at half its life, let old tombstones go, forget the long dead and left."""
         parts = self._parts
         parts.timers.set(SweepDue(), now + SWEEP_INTERVAL * (0.75 + 0.5 * parts.rng.random()))
-        head = parts.own.head(now).fact
-        if parts.clock.at(now) > head.issued_at + head.valid_for / 2:
-            parts.own.next_version()  # renewal is not news: it travels by anti-entropy
-            parts.counters.add("head.renewed")
+        self._renew(now)  # that is not news: it travels by anti-entropy
         if parts.agents.expire(self._protocol.tombstone_retention, now):
             self._hearing.announce(now)
         over = [

@@ -42,7 +42,9 @@ if TYPE_CHECKING:
     from reachp2p.runtime.websocket import Links
 
 WALL_INTERVAL = 10.0
-"""Seconds between two reports of the wall clock."""
+"""Seconds between two reports of the wall clock, at most."""
+WALL_INTERVAL_AWAKE = 1.0
+"""Seconds between them in a node that is awake for something else: a step is noticed before much is judged by it."""
 ROUNDS_MAX = 8
 """Rounds of effects performed before other tasks run: reports of room may free further frames."""
 
@@ -67,7 +69,7 @@ class Driver:
         self._outlets: Outlets | None = None
         self._is_awake = False
         self._parked: trio.lowlevel.Task | None = None
-        self._wall_due = float("-inf")
+        self._wall_reported = float("-inf")
         self._sent_on: dict[LinkId, None] = {}
 
     def connect(self, outlets: Outlets) -> None:
@@ -77,7 +79,7 @@ class Driver:
     def start(self) -> None:
         """Begin the engine's life."""
         now, wall = trio.current_time(), time.time()
-        self._wall_due = now + WALL_INTERVAL
+        self._wall_reported = now
         self.engine.start(now, wall)
         self.wake()
 
@@ -142,8 +144,8 @@ class Driver:
         engine, outlets, now = self.engine, self._outlets, trio.current_time()
         assert outlets is not None, "connect comes first"
         self._feed_storage(outlets.storage, now)
-        if now >= self._wall_due:
-            self._wall_due = now + WALL_INTERVAL
+        if now >= self._wall_reported + WALL_INTERVAL_AWAKE:
+            self._wall_reported = now
             engine.handle_wall_clock(time.time(), now)
         deadline = engine.next_deadline()
         if deadline is not None and deadline <= now:
@@ -199,8 +201,8 @@ class Driver:
                 self.engine.handle_persist_failed(outcome.ticket, outcome.failure, now)
 
     def _deadline(self) -> float:
-        deadline = self.engine.next_deadline()
-        return self._wall_due if deadline is None else min(deadline, self._wall_due)
+        deadline, wall_due = self.engine.next_deadline(), self._wall_reported + WALL_INTERVAL
+        return wall_due if deadline is None else min(deadline, wall_due)
 
     async def _pause(self) -> None:
         """Wait to be woken; if we are awake already, let the other tasks run once."""

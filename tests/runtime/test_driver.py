@@ -246,6 +246,14 @@ async def test_the_wall_clock_is_reported_at_the_start_and_every_ten_seconds(
         assert engine.names() == ["start", *["handle_wall_clock"] * 3]
 
 
+async def test_a_node_that_is_awake_reports_the_wall_clock_every_second(autojump_clock: MockClock) -> None:
+    async with driving() as (engine, driver, _, _):
+        for _ in range(41):
+            driver.datagram(ADDRESS, b"d")
+            await trio.sleep(0.125)
+        assert engine.names().count("handle_wall_clock") == 5
+
+
 async def test_room_on_a_link_is_reported_and_frees_further_frames_in_the_same_round() -> None:
     async with driving() as (engine, driver, performed, _):
         frames = [b"1", b"2", b"3"]

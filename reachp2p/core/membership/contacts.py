@@ -123,7 +123,9 @@ class Contacts:
 
     def on_contact_due(self, now: float) -> None:
         """One round of dialling while alone, one contact in its turn afterwards."""
-        if not self.has_joined:
+        if (
+            not self.has_joined or self._table.size == 1
+        ):  # whoever has answered is not believed yet, or does not us
             lost = self._lost()
             others = [a for a in lost if a not in self.seeds]
             self._turn += DIALLED_ALONE
@@ -193,7 +195,7 @@ class Contacts:
         if not self.has_joined:
             self.has_joined = True
             self._effects.notify(Joined(at=now, via=via))
-            if self._timers.due_at(ContactDue()) is not None:
+            if self._timers.due_at(ContactDue()) is not None and self._table.size > 1:
                 delay = self._protocol.recontact_interval * (0.5 + 0.5 * self._rng.random())
                 self._timers.set(ContactDue(), now + delay)
 
