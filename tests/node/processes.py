@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-PROGRAM = Path(__file__).with_name("one_node.py")
+ONE_NODE = Path(__file__).with_name("one_node.py")
 PATIENCE = 20.0
 """Seconds for what takes one or two on a machine that is not busy."""
 QUICK = {
@@ -70,26 +71,21 @@ class Output:
         self._thread.join(PATIENCE)
 
 
-class Member:
-    """A node in a process of its own."""
+class Program:
+    """A process that prints lines of JSON and does what it is told."""
 
-    def __init__(self, folder: Path, name: str, log: Path, **options: Any) -> None:
+    def __init__(self, name: str, arguments: Sequence[str], log: Path) -> None:
         self.name = name
-        self.state = Path(options.pop("state", folder / name))
-        options = {"name": name, "state": str(self.state), "protocol": QUICK, **options}
-        self.options = options
         self._log = log
         with log.open("ab") as errors:
             self.process = subprocess.Popen(
-                [sys.executable, str(PROGRAM), json.dumps(options)],
+                [sys.executable, *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 text=True,
             )
         self.output = Output(self.process)
-
-    # What it says
 
     def said(self, what: str, patience: float = PATIENCE, after: int = 0, **fields: Any) -> Line:
         """The first line of a kind with these fields; waits for it."""
@@ -109,12 +105,59 @@ class Member:
         return list(self.output.lines)
 
     @property
+    def errors(self) -> str:
+        """What it has written to standard error."""
+        return self._log.read_text(errors="replace")
+
+    def order(self, do: str, **fields: Any) -> None:
+        """Tell it something."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"do": do, **fields}) + "\n")
+        self.process.stdin.flush()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL, and wait until the process is gone."""
+        self.process.kill()
+        self.process.wait(PATIENCE)
+
+    def ends(self, patience: float = PATIENCE) -> int:
+        """Wait for its end; the exit code."""
+        code = self.process.wait(patience)
+        self.output.join()
+        return code
+
+    def clear(self) -> None:
+        """Nothing is left of it."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.output.join()
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                with contextlib.suppress(BrokenPipeError):  # an order that it did not live to read
+                    stream.close()
+
+
+class Member(Program):
+    """A node in a process of its own."""
+
+    def __init__(self, folder: Path, name: str, log: Path, **options: Any) -> None:
+        self.state = Path(options.pop("state", folder / name))
+        self.options = {"name": name, "state": str(self.state), "protocol": QUICK, **options}
+        super().__init__(name, [str(ONE_NODE), json.dumps(self.options)], log)
+
+    @property
     def started(self) -> Line:
         """Its start: node, address, epoch, process; waits for it."""
         return self.said("started")
 
     @property
     def address(self) -> str:
+        """Where it listens; waits for its start."""
         return str(self.started["address"])
 
     def views(self, lines: Sequence[Line] | None = None) -> dict[str, tuple[str, int]]:
@@ -140,18 +183,9 @@ class Member:
 
         self.output.wait(is_so, f"{self.name} to see {dict(expected)}", patience)
 
-    @property
-    def errors(self) -> str:
-        """What it has written to standard error."""
-        return self._log.read_text(errors="replace")
-
-    # What is done to it
-
-    def order(self, do: str, **fields: Any) -> None:
-        """Tell it something."""
-        assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"do": do, **fields}) + "\n")
-        self.process.stdin.flush()
+    def news_of(self, name: str) -> list[Line]:
+        """What it has noticed about another member, in order."""
+        return [line for line in self.lines if line["is"] == "MemberChanged" and line["name"] == name]
 
     def look(self) -> Line:
         """Its members, agents and diagnostics now."""
@@ -159,19 +193,11 @@ class Member:
         self.order("look")
         return self.said("look", after=seen)
 
-    def signal(self, number: signal.Signals) -> None:
-        self.process.send_signal(number)
-
-    def kill(self) -> None:
-        """SIGKILL, and wait until the process is gone."""
-        self.process.kill()
-        self.process.wait(PATIENCE)
-
-    def ends(self, patience: float = PATIENCE) -> int:
-        """Wait for its end; the exit code."""
-        code = self.process.wait(patience)
-        self.output.join()
-        return code
+    def call(self, capability: str, **fields: Any) -> Line:
+        """Have it call somebody; how that ended."""
+        seen = len(self.output.lines)
+        self.order("call", capability=capability, **fields)
+        return self.said("answer", after=seen)
 
 
 class Processes:
@@ -179,15 +205,24 @@ class Processes:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._members: list[Member] = []
+        self._programs: list[Program] = []
         (folder / "tmp").mkdir()
 
     def start(self, name: str, **options: Any) -> Member:
         """Start a node; it is not waited for."""
-        log = self.folder / f"{name}.{len(self._members)}.log"
-        member = Member(self.folder, name, log, **options)
-        self._members.append(member)
+        member = Member(self.folder, name, self._log(name), **options)
+        self._programs.append(member)
         return member
+
+    def script(self, name: str, program: str, *arguments: object) -> Program:
+        """Start a program of a test's own; its arguments are this folder and a list of JSON."""
+        words = ["-c", program, str(ONE_NODE.parent), json.dumps(arguments)]
+        script = Program(name, words, self._log(name))
+        self._programs.append(script)
+        return script
+
+    def _log(self, name: str) -> Path:
+        return self.folder / f"{name}.{len(self._programs)}.log"
 
     def restart(self, member: Member, **options: Any) -> Member:
         """Start a node again, on the state that it left, as it was started before."""
@@ -221,14 +256,19 @@ class Processes:
 
     def end(self) -> None:
         """Kill what still runs."""
-        for member in self._members:
-            if member.process.poll() is None:
-                member.process.kill()
-            member.process.wait()
-            member.output.join()
-            for stream in (member.process.stdin, member.process.stdout):
-                if stream is not None:
-                    stream.close()
+        for program in self._programs:
+            program.clear()
+
+
+def first_to_end(members: Sequence[Member], patience: float = PATIENCE) -> tuple[Member, list[Member]]:
+    """Wait until one of these has ended; that one, and the others."""
+    deadline = time.monotonic() + patience
+    while time.monotonic() < deadline:
+        for member in members:
+            if member.process.poll() is not None:
+                return member, [other for other in members if other is not member]
+        time.sleep(0.02)
+    raise AssertionError(f"none of {len(members)} has ended within {patience:g} s")
 
 
 def copy_state(state: Path, copy: Path) -> None:
