@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Literal, TextIO
 
 from reachp2p.core.settings import Protocol
+from reachp2p.errors import ConfigurationInvalid
 from reachp2p_sim.checkers import CHECKERS, attach_all
 from reachp2p_sim.mutants import MUTANTS
 from reachp2p_sim.network import Conditions
@@ -137,7 +138,8 @@ def _options(scenario: Scenario, config: RunConfig) -> tuple[Options, dict[str, 
     for key, text in config.set.items():
         if key.startswith(PROTOCOL_PREFIX):
             continue
-        values[_known("option", key, values)] = _parsed(key, text, values[key])
+        default = values[_known("option", key, values)]
+        values[key] = _parsed(key, text, default)
     if values["signing"] not in ("keyed", "ed25519"):
         raise UsageError(f"signing={values['signing']}: it must be keyed or ed25519")
     try:
@@ -167,7 +169,10 @@ def _protocol(config: RunConfig) -> Protocol:
             name = _known("protocol constant", key.removeprefix(PROTOCOL_PREFIX), known)
             value = float(_parsed(key, text, 0.0))
             changes[name] = int(value) if isinstance(known[name].default, int) else value
-    return replace(Protocol(), **changes)
+    try:
+        return replace(Protocol(), **changes)
+    except ConfigurationInvalid as error:
+        raise UsageError(str(error)) from error
 
 
 def _result(

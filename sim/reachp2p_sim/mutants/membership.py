@@ -76,7 +76,7 @@ def dead_by_hearsay(patches: Patches) -> None:
 
 @mutant(
     "dead-at-once",
-    "one unanswered probe is enough for DEAD",
+    "one unanswered probe, without helpers, is enough for DEAD",
     scenario="lossy",
     caught_by="accuracy",
 )
@@ -89,6 +89,7 @@ def dead_at_once(patches: Patches) -> None:
             changes += [change] if change is not None else []
         return changes
 
+    patches.limit(indirect_probes=0)
     on_probe = patches.replace(Detector, "on_probe", broken)
 
 

@@ -1,0 +1,140 @@
+"""The command line: what it prints, and what its exit codes say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from reachp2p_sim.cli import main
+from reachp2p_sim.mutants import MUTANTS
+from reachp2p_sim.scenarios import SCENARIOS
+
+Command = Callable[..., int]
+Capsys = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> Command:
+    def run(*words: str) -> int:
+        monkeypatch.setattr("sys.argv", ["reachp2p-sim", *words])
+        return main()
+
+    return run
+
+
+SHORT = ("run", "steady", "--nodes", "4", "--set", "seconds=10", "--no-determinism")
+
+
+def test_list_names_every_scenario_and_every_mutant(command: Command, capsys: Capsys) -> None:
+    assert command("list") == 0
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in (*SCENARIOS, *MUTANTS))
+    assert command("list", "--json") == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert {s["name"] for s in listed["scenarios"]} == set(SCENARIOS)
+    assert {m["name"] for m in listed["mutants"]} == set(MUTANTS)
+
+
+def test_a_run_that_passes_prints_its_verdict_and_exits_with_0(command: Command, capsys: Capsys) -> None:
+    assert command(*SHORT) == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith("steady, 4 nodes, seed 0: PASS")
+    assert captured.err == ""
+
+
+def test_the_json_has_what_scripts_need(command: Command, capsys: Capsys) -> None:
+    assert command(*SHORT, "--seed", "7", "--json") == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["scenario"] == "steady"
+    assert (result["seed"], result["nodes"], result["verdict"]) == (7, 4, "pass")
+    assert len(result["trace_digest"]) == 64
+    assert result["replay"] == "reachp2p-sim run steady --nodes 4 --seed 7 --set seconds=10"
+    assert set(result["checkers"].values()) == {"pass"}
+    assert result["simulated_seconds"] > 40
+    assert result["messages"] > 0
+    assert "all_see_all" in result["timings"]
+
+
+def test_a_second_process_has_the_same_digest(command: Command, capsys: Capsys) -> None:
+    assert command(*SHORT[:-1], "--json") == 0
+    assert json.loads(capsys.readouterr().out)["checkers"]["determinism"] == "pass"
+
+
+def test_a_broken_promise_exits_with_1_and_one_line_that_repeats_it(command: Command, capsys: Capsys) -> None:
+    words = ("run", "steady", "--nodes", "8", "--seed", "3", "--mutant", "table-without-limit")
+    assert command(*words, "--no-determinism") == 1
+    captured = capsys.readouterr()
+    assert "BROKEN         bounded" in captured.out
+    assert captured.err.strip() == f"replay: reachp2p-sim {' '.join(words)}"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("run", "partitoin"), "there is no scenario 'partitoin'; there are: "),
+        (("run", "steady", "--mutant", "nobody"), "there is no mutant 'nobody'; there are: "),
+        (("run", "steady", "--set", "secnds=3"), "there is no option 'secnds'; there are: "),
+        (("run", "steady", "--set", "seconds=soon"), "seconds=soon: a number is wanted, as in seconds=60.0"),
+        (("run", "steady", "--set", "seconds"), "write KEY=VALUE"),
+        (("run", "steady", "--set", "delay=-1"), "conditions out of range"),
+        (("run", "steady", "--set", "path_loss=2"), "conditions out of range"),
+        (("run", "steady", "--set", "signing=rot13"), "it must be keyed or ed25519"),
+        (
+            ("run", "steady", "--set", "protocol.alpha=3"),
+            "there is no protocol constant 'alpha'; there are: ",
+        ),
+        (("run", "steady", "--set", "protocol.probe_interval=-1"), "intervals must be above 0 seconds"),
+        (("run", "steady", "--nodes", "1"), "steady needs 3 to 10000 nodes, not 1"),
+        (("campaign", "nothing"), "there is no scenario 'nothing'; there are: "),
+    ],
+)
+def test_what_cannot_be_run_exits_with_2_and_says_what_can(
+    command: Command, capsys: Capsys, words: tuple[str, ...], says: str
+) -> None:
+    assert command(*words) == 2
+    captured = capsys.readouterr()
+    assert says in captured.err
+    assert captured.out == ""
+
+
+def test_an_unknown_command_exits_with_2(command: Command) -> None:
+    assert command("simulate") == 2
+
+
+def test_a_log_that_cannot_be_written_exits_with_2(command: Command, capsys: Capsys, tmp_path: Path) -> None:
+    assert command(*SHORT, "--log", str(tmp_path / "missing" / "log.txt")) == 2
+    assert "log.txt" in capsys.readouterr().err
+
+
+def test_the_log_has_a_line_an_event_and_is_the_same_each_time(
+    command: Command, tmp_path: Path, capsys: Capsys
+) -> None:
+    for name in ("one", "two"):
+        assert command(*SHORT, "--json", "--log", str(tmp_path / name)) == 0
+    events = json.loads(capsys.readouterr().out.split("\n}\n")[0] + "\n}")["events"]
+    one = (tmp_path / "one").read_bytes()
+    assert one == (tmp_path / "two").read_bytes()
+    assert one.count(b"\n") == events
+
+
+def test_protocol_constants_can_be_set(command: Command, capsys: Capsys) -> None:
+    digests = set()
+    for constant in ("protocol.gossip_fanout=3", "protocol.gossip_fanout=2"):
+        assert command(*SHORT, "--set", constant, "--json") == 0
+        digests.add(json.loads(capsys.readouterr().out)["trace_digest"])
+    assert len(digests) == 2
+
+
+def test_a_campaign_counts_and_names_the_first_seeds_that_fail(command: Command, capsys: Capsys) -> None:
+    words = ("campaign", "steady", "--nodes", "4", "--set", "seconds=5", "--seeds", "3")
+    assert command(*words, "--workers", "1", "--json") == 0
+    passed = json.loads(capsys.readouterr().out)
+    assert (passed["runs"], passed["passed"], passed["failed"]) == (3, 3, 0)
+    assert command(*words, "--workers", "2", "--json", "--mutant", "news-never-old") == 1
+    captured = capsys.readouterr()
+    failed = json.loads(captured.out)
+    assert failed["failed"] == 3
+    assert [failure["seed"] for failure in failed["failures"]] == [0, 1, 2]
+    assert captured.err.strip() == f"replay: {failed['failures'][0]['replay']}"
