@@ -136,6 +136,7 @@ class Inbound:
             match message:
                 case Challenge():
                     reply = parts.life.on_challenge(message)
+                    parts.life.on_lower_life(life, source.address, now)
                     if reply is not None:
                         parts.effects.add(
                             ToNode(parts.own.node, reply, address=source.address, piggyback=False)

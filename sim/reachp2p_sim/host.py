@@ -64,6 +64,8 @@ class Host:
         self.world = world
         self.index = index
         self.name = name
+        self.shown_name: str | None = None
+        """The display name that the node tells others, if it is not `name`; two machines may share one."""
         self.address = address
         self.signer = signer
         self.disk = disk
@@ -153,7 +155,7 @@ class Host:
         world = self.world
         self.settings = Settings(
             cluster_id=world.cluster_id,
-            name=self.name,
+            name=self.shown_name or self.name,
             addresses=(self.address,),
             take_over=take_over,
             protocol=world.protocol,

@@ -113,6 +113,8 @@ class LifeCycle:
         self._has_asked = False
         self._has_run = False
         self._fencer: Life | None = None
+        self._clone: Life | None = None
+        """The last lower life of our key that was reported."""
 
     # Beginning
 
@@ -292,6 +294,13 @@ class LifeCycle:
             return None
         return ChallengeAnswer(nonce=challenge.nonce, life=self.life)
 
+    def on_lower_life(self, other: Life, address: Address | None, now: float) -> None:
+        """A lower life of our own key speaks: our side is alarmed, too, once for each such life (B51)."""
+        is_news = self.life is not None and other < self.life and other != self._clone
+        if is_news and self.phase in (Phase.RUNNING, Phase.PAUSED, Phase.LEAVING):
+            self._clone = other
+            self._effects.notify(CloneSeen(at=now, other=other, address=address))
+
     def on_challenge_answer(self, answer: ChallengeAnswer, now: float) -> list[Step]:
         """A signed answer to our nonce."""
         if answer.nonce != self._nonce or not self._nonce:
@@ -325,7 +334,7 @@ class LifeCycle:
             return self._refuse(ErrorCode.FENCED, reason, now)
         if self.phase in (Phase.RUNNING, Phase.PAUSED):
             if other < self.life:
-                self._effects.notify(CloneSeen(at=now, other=other, address=address))
+                self.on_lower_life(other, address, now)
                 return []
             self.phase = Phase.FENCING
             self._cancel_challenge()

@@ -1,0 +1,139 @@
+"""Lives, as stories: restarts, moves, lost disks, clones, names."""
+
+from __future__ import annotations
+
+from reachp2p_sim.budgets import healing
+from reachp2p_sim.checkers import attach_all
+from reachp2p_sim.checkers.convergence import agreed, converged
+from reachp2p_sim.host import Host
+from reachp2p_sim.scenarios.base import AGENT, CAPABILITY, employ
+from reachp2p_sim.workload import Handler, Offer
+from reachp2p_sim.world import World, halves
+
+from reachp2p.core.events import CloneSeen, Event, Fenced, NameShared, Paused
+
+
+def grown(seed: int, count: int) -> tuple[World, list[Host], list[tuple[Host, Event]]]:
+    world = World(seed)
+    attach_all(world)
+    told: list[tuple[Host, Event]] = []
+    world.on_event.append(lambda host, event: told.append((host, event)))
+    hosts = world.add_nodes(count, within=1.0)
+    world.run(1)
+    world.run_until(converged, limit=10)
+    return world, hosts, told
+
+
+def said(told: list[tuple[Host, Event]], kind: type[Event]) -> list[Host]:
+    return [host for host, event in told if isinstance(event, kind)]
+
+
+def test_a_restart_is_seen_by_all_within_a_second() -> None:
+    world, hosts, _ = grown(seed=1, count=16)
+    world.crash(hosts[5])
+    world.run(0.2)
+    world.restart(hosts[5])
+    assert world.run_until(agreed, limit=3.0, every=0.05) < 1.0
+
+
+def test_a_clock_that_is_set_back_within_tolerance_changes_nothing_for_a_restart() -> None:
+    world, hosts, _ = grown(seed=2, count=8)
+    world.crash(hosts[3])
+    world.step_clock(hosts[3], -500)
+    world.run(30)
+    world.restart(hosts[3])
+    world.run_until(converged, limit=healing(8, world.protocol))
+    assert [life.epoch for life in hosts[3].lives] == [1, 2]
+
+
+def test_an_older_copy_of_the_disk_is_outbid() -> None:
+    world, hosts, _ = grown(seed=3, count=8)
+    image = hosts[3].disk.image()
+    for _ in range(3):
+        world.restart(hosts[3])
+        world.run_until(agreed, limit=10)
+    world.crash(hosts[3])
+    world.run(1)
+    world.restart(hosts[3], disk=image)
+    world.run_until(agreed, limit=10)
+    life = hosts[3].life
+    assert life is not None
+    assert life.epoch == 5
+
+
+def test_a_whole_cluster_that_loses_power_routes_from_its_snapshots_at_once() -> None:
+    world, hosts, _ = grown(seed=4, count=8)
+    for host in hosts[:3]:
+        host.application.offer(Offer.simple(AGENT, CAPABILITY, Handler()))
+    world.run(10)
+    world.crash(*hosts)
+    world.run(5)
+    world.restart(*hosts)
+    world.run(0.5)
+    assert all(len(host.engine.routable(CAPABILITY)) == 3 for host in hosts)
+    world.run_until(converged, limit=10)
+
+
+def test_a_copied_state_folder_alarms_both_sides_and_one_stops_for_good() -> None:
+    world, hosts, told = grown(seed=5, count=9)
+    chosen = hosts[4]
+    rest = [host for host in hosts if host is not chosen]
+    left, right = halves(rest)
+    twin = world.clone(chosen)
+    world.partition([*left, chosen], [*right, twin])
+    world.start(twin)
+    world.run(30)
+    world.heal()
+    world.run_until(converged, limit=3 * healing(10, world.protocol))
+    assert (chosen.is_running, twin.is_running) == (False, True)
+    assert said(told, Paused) == said(told, Fenced) == [chosen]
+    assert set(said(told, CloneSeen)) == {twin}
+
+
+def test_take_over_starts_above_a_life_that_answers() -> None:
+    world, hosts, told = grown(seed=6, count=6)
+    chosen = hosts[2]
+    twin = world.clone(chosen)
+    world.start(twin, take_over=True)
+    world.run_until(converged, limit=healing(7, world.protocol))
+    assert (chosen.is_running, twin.is_running) == (False, True)
+    assert said(told, Fenced) == [chosen]
+    assert twin.lives[-1] > chosen.lives[-1]
+
+
+def test_two_keys_with_one_name_are_both_members_and_are_flagged_once() -> None:
+    world = World(seed=7)
+    attach_all(world)
+    told: list[tuple[Host, Event]] = []
+    world.on_event.append(lambda host, event: told.append((host, event)))
+    hosts = [world.add_node() for _ in range(6)]
+    hosts[3].shown_name = hosts[4].shown_name = "twin"
+    for host in hosts:
+        world.start(host)
+    world.run_until(converged, limit=10)
+    world.run(60)
+    for host in hosts:
+        names = [member.name for member in host.engine.members()]
+        assert names.count("twin") == 2
+        assert sum(teller is host for teller in said(told, NameShared)) == 1
+
+
+def test_a_node_that_leaves_while_it_is_called_fails_no_call() -> None:
+    world, hosts, _ = grown(seed=8, count=9)
+    employ(hosts, Handler(service_time=0.2))
+    world.run(10)
+    world.leave(hosts[3])
+    world.run(20)
+    assert set(world.ledger.codes) == {0}, world.ledger.codes
+    assert not hosts[3].is_running
+
+
+def test_a_process_killed_in_mid_work_costs_no_repeatable_call() -> None:
+    world, hosts, _ = grown(seed=9, count=9)
+    employ(hosts, Handler(service_time=0.5))
+    world.run(10)
+    for victim in (hosts[3], hosts[6]):
+        world.crash(victim)
+        world.run(10)
+    assert set(world.ledger.codes) == {0}, world.ledger.codes
+    assert world.ledger.codes[0] > 30
