@@ -62,3 +62,10 @@ def test_another_seed_or_another_delay_has_another_trace() -> None:
 def test_a_choice_by_hash_is_seen_by_its_digest() -> None:
     run = ("partition", "--nodes", "12", "--seed", "3", "--mutant", "choice-by-hash")
     assert _digest("1", *run) != _digest("2", *run)
+
+
+def test_the_signatures_that_ship_work_in_the_simulator_too() -> None:
+    keyed = run_scenario(RunConfig("crash-restart", seed=2, nodes=5))
+    real = run_scenario(RunConfig("crash-restart", seed=2, nodes=5, set={"signing": "ed25519"}))
+    assert (keyed.verdict, real.verdict) == ("pass", "pass")
+    assert keyed.trace_digest != real.trace_digest
