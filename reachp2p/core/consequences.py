@@ -54,7 +54,7 @@ class Consequences:
         if change.seen is not None:
             parts.snapshot.mark(node, now)
         if member.state in (MemberState.DEAD, MemberState.LEFT) and change.old is not member.state:
-            parts.caller.on_member_gone(node, member.life, now)
+            parts.caller.on_member_gone(node, member.life, now, left=state is MemberState.LEFT)
         if change.old is not state or change.is_new_life:
             self.alive_changed = True
             parts.counters.add(f"members.became_{state.value.lower()}")

@@ -186,9 +186,15 @@ class Caller:
             elif call.state is CallState.LINKING and other is None and not is_dialling:
                 self._attempt_over(call, ErrorCode.NODE_LOST, _unreached(down), now, executed=False)
 
-    def on_member_gone(self, node: NodeId, life: Life, now: float) -> None:
-        """A member's life is over (DEAD, LEFT or replaced): what was asked of it ends or goes elsewhere at once."""
+    def on_member_gone(self, node: NodeId, life: Life, now: float, *, left: bool = False) -> None:
+        """A member's life is over (DEAD, `left` or replaced): what was asked of it ends or goes elsewhere at once.
+
+        Who leaves has answered everything before, or will not; LEFT travels by datagram and may overtake those answers
+        on their link, so what was asked on a link that is still there goes on until its end.
+        """
         for call in self._calls_at(node):
+            if left and call.link is not None and self._links.life_of(call.link) == life:
+                continue
             if call.state is CallState.LINKING or call.life == life:
                 executed = call.state is CallState.ASKED
                 self._attempt_over(call, ErrorCode.NODE_LOST, "its node is gone", now, executed=executed)

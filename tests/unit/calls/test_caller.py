@@ -323,6 +323,39 @@ def test_waiting_for_a_link_to_a_dead_node_ends_at_once() -> None:
     assert nothing_left(a)
 
 
+def test_an_answer_that_a_leaving_node_has_sent_is_not_overtaken_by_its_goodbye_to_all() -> None:
+    """LEFT comes by datagram, the answer on its link behind whatever else is there."""
+    world, a, b, _ = trio()
+    call = a.call()
+    world.run()
+    a.gone(b, left=True)
+    assert a.caller.pending == 1
+    b.finish()
+    world.run()
+    assert a.end_of(call).code == 0
+    assert nothing_left(a, b)
+
+
+def test_what_a_leaving_node_has_not_answered_ends_with_its_link() -> None:
+    world, a, b, _ = trio()
+    call = a.call()
+    world.run()
+    a.gone(b, left=True)
+    world.lose(a, b)
+    assert a.end_of(call).code == ErrorCode.OUTCOME_UNKNOWN
+
+
+def test_what_waits_for_a_link_to_a_node_that_has_left_goes_elsewhere_at_once() -> None:
+    world, a, b, c = trio()
+    world.silent |= {b.address}
+    call = a.call()
+    a.gone(b, left=True)
+    world.run()
+    c.finish()
+    world.run()
+    assert (a.end_of(call).code, a.end_of(call).node) == (0, c.node)
+
+
 def test_the_end_of_another_life_changes_nothing() -> None:
     world, a, b, _ = trio()
     call = a.call()

@@ -127,9 +127,9 @@ class Node(Side):
         self.callee.on_invoke_result(number, result or InvokeResult(payload=b"answer"), self.net.now)
         self.perform()
 
-    def gone(self, node: Node, its_life: Life | None = None) -> None:
+    def gone(self, node: Node, its_life: Life | None = None, *, left: bool = False) -> None:
         """This node learns that a member's life is over."""
-        self.caller.on_member_gone(node.node, its_life or node.life, self.net.now)
+        self.caller.on_member_gone(node.node, its_life or node.life, self.net.now, left=left)
         self.perform()
 
     # What it sees
