@@ -119,6 +119,11 @@ class Lifetime:
             self._opening.cancel(reason="the node was closed while it started")
         self._stop_asked.set()
 
+    async def wait_stopping(self) -> float:
+        """Wait until the node is asked to end, or fails; the seconds that it has for it, infinite after a failure."""
+        await self._stop_asked.wait()
+        return max(0.0, self._deadline - trio.current_time())
+
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Open, serve, close. Raises what has ended the node, if it was not asked to end."""
         try:

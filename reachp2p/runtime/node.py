@@ -158,6 +158,10 @@ class Node:
         """Ask the node to end within `timeout` seconds, without waiting for it; a further request can shorten it."""
         self._lifetime.stop(timeout)
 
+    async def wait_stopping(self) -> float:
+        """Wait until the node is asked to end, or fails; the seconds that it has for it (infinite after a failure)."""
+        return await self._lifetime.wait_stopping()
+
     async def wait_closed(self) -> None:
         """Wait until the node has ended, for whatever reason."""
         await self._lifetime.closed.wait()

@@ -1,7 +1,8 @@
 """Runs a node as a whole program: signals, deadlines, exit codes (LESSONS 19 and 20; case B70).
 
-The first SIGTERM or SIGINT drains and says goodbye, within a deadline; a second one, or the deadline, ends the process
-by force, also when a handler has taken the event loop away. The exit code tells which it was.
+The first SIGTERM or SIGINT, or a `leave` command, drains and says goodbye, within a deadline; a second signal, or the
+deadline, ends the process by force, also when a handler has taken the event loop away. The exit code tells which it
+was.
 """
 
 from __future__ import annotations
@@ -95,6 +96,8 @@ async def _serve(node: Node, drain_timeout: float, on_started: Callable[[Node], 
             async with node:
                 if on_started is not None:
                     on_started(node)
+                seconds = await node.wait_stopping()  # a signal, a command, a fence, a failure
+                signals.guard(seconds if seconds < float("inf") else drain_timeout)
                 await node.wait_closed()
         except LocalProtocolError:
             if signals.count and node.started_at is None:
@@ -132,6 +135,10 @@ class _Signals:
         if self.count > 2:
             return
         self._token.run_sync_soon(self._node.stop, timeout)
+        self.guard(timeout)
+
+    def guard(self, timeout: float) -> None:
+        """End the process by force if it is still there some time after `timeout` seconds."""
         watchdog = threading.Timer(timeout + FORCE_PATIENCE, self._force)
         watchdog.daemon = True
         watchdog.start()

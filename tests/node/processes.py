@@ -277,8 +277,11 @@ def copy_state(state: Path, copy: Path) -> None:
 
 
 def all_see_all(members: Iterable[Member], patience: float = PATIENCE) -> None:
-    """Wait until these nodes, and nobody else, see each other ALIVE in their present lives."""
+    """Wait until these nodes, and nobody else, see each other ALIVE in their present lives, and each other's agents."""
     members = list(members)
     lives = {member.name: ("ALIVE", member.started["epoch"]) for member in members}
     for member in members:
         member.sees({name: life for name, life in lives.items() if name != member.name}, patience)
+        for other in members:
+            if other is not member:
+                member.said("RecordChanged", patience, node=other.started["node"], present=True)

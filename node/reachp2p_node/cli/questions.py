@@ -18,7 +18,7 @@ from reachp2p_node.cli.nodes import Running, choose
 
 CALL_TIMEOUT_MAX = 86_400.0
 """The longest a capability may declare; the node ends every call by itself, so this is never waited for."""
-LEAVE_PATIENCE = 3.0
+LEAVE_PATIENCE = 5.0
 """Seconds beyond its own deadline that a node has to be gone."""
 
 
@@ -77,14 +77,22 @@ def make_call(args: Mapping[str, Any], node: str | None, state: Path | None, *, 
 
 def make_leave(timeout: float, node: str | None, state: Path | None, *, as_json: bool) -> int:
     """`reachp2p leave`: asks, and waits until the process has let go of its state folder."""
+    from reachp2p.runtime.run import (
+        FORCE_PATIENCE,
+    )  # with all that runs a node, which the other questions do not need
+
     begun = time.monotonic()
     asked = trio.run(partial(_leave, timeout, node, state))
     seconds = round(time.monotonic() - begun, 3)
+    was_forced = seconds >= timeout + FORCE_PATIENCE
     if as_json:
-        output.print_json({"left": True, "name": asked.name, "pid": asked.process, "seconds": seconds})
+        answer = {"left": True, "forced": was_forced, "name": asked.name, "pid": asked.process}
+        output.print_json({**answer, "seconds": seconds})
+    elif was_forced:
+        output.note(f"{asked.name} did not finish within {timeout:g} s and was ended by force")
     else:
         output.note(f"{asked.name} has left after {seconds:.1f} s")
-    return output.OK
+    return output.FAILED if was_forced else output.OK
 
 
 async def _ask(
