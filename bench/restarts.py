@@ -36,8 +36,8 @@ from cluster import end_on_signal
 from restarts_network import Network, Run
 from restarts_verdict import Turn, verdict
 
-EARLY = 0.2
-"""Seconds after a start that count as its beginning."""
+EARLY = 0.18
+"""Seconds after a start in which it is killed: with the time that this takes, still its first 200 ms."""
 EPOCH_MOMENTS = (0.0, 0.0, 0.0005, 0.001, 0.002, 0.005, 0.01)
 """Seconds after an epoch was given to the disk; one of them, which disk ever it is, hits while it is written."""
 LIMIT = 3.0
