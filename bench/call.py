@@ -179,7 +179,6 @@ async def run(options: argparse.Namespace, profile: Path | None) -> dict[str, An
 
 def print_profile(stats: pstats.Stats) -> None:
     """By own time and by all time, to standard error."""
-    stats.stream = sys.stderr
     stats.sort_stats("tottime").print_stats(PROFILE_LINES)
     stats.sort_stats("cumtime").print_stats(PROFILE_LINES)
 
@@ -209,10 +208,10 @@ def main() -> None:
         if options.profile == "caller":
             profile = cProfile.Profile()
             figures = profile.runcall(trio.run, run, options, None)
-            print_profile(pstats.Stats(profile))
+            print_profile(pstats.Stats(profile, stream=sys.stderr))
         elif options.profile == "callee":
             figures = trio.run(run, options, path)
-            print_profile(pstats.Stats(str(path)))
+            print_profile(pstats.Stats(str(path), stream=sys.stderr))
         else:
             figures = trio.run(run, options, None)
     print(
