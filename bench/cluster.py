@@ -432,7 +432,10 @@ def main() -> None:
         parser.error(f"--nodes is more than {VICTIMS + 1}, --rounds at least 1")
     begun = time.monotonic()
     is_private = enter_private_network()
-    figures = trio.run(run, options)
+    try:
+        figures = trio.run(run, options)
+    except* KeyboardInterrupt:
+        sys.exit("cluster: interrupted")
     print(
         json.dumps(
             {
