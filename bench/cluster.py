@@ -259,6 +259,9 @@ class Cluster:
             await gather(process.wait() for process in processes)
         for process in processes:
             process.kill()
+        await gather(
+            process.wait() for process in processes
+        )  # nobody writes into the folder that is removed next
 
     async def _ask_all(self, do: str, **arguments: Any) -> list[Any]:
         workers = [*self.standing, *(worker for worker, _, _ in self.victims)]
