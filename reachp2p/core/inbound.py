@@ -324,6 +324,8 @@ class Inbound:
             case SyncOffer() | SyncDigest() | SyncWant() | SyncDelta() | SyncEnd():
                 if not parts.life.is_running:
                     parts.counters.add("dropped.sync.not_running")
+                    if isinstance(message, SyncOffer):  # whoever offers can ask somebody else at once
+                        parts.links.send(heard.link, SyncEnd(exchange=message.exchange))
                     return
                 for output in parts.sync.on_message(heard.link, heard.node, message, now):
                     if isinstance(output, ExchangeOver):

@@ -64,3 +64,17 @@ def test_a_message_limit_too_small_for_one_nodes_records_is_refused() -> None:
     world = World(seed=3, protocol=replace(Protocol(), payload_max=60_000))
     with pytest.raises(ConfigurationInvalid, match="payload_max"):
         world.add_nodes(1)
+
+
+def test_an_offer_to_a_node_that_does_not_run_yet_is_answered_at_once() -> None:
+    world = World(seed=5)
+    hosts = world.add_nodes(6)
+    world.run(10)
+    world.crash(hosts[3])
+    world.run(10)  # DEAD everywhere: whoever is linked with it again wants to compare views
+    world.restart(hosts[3])
+    world.run(15)
+    counters = [host.engine.diagnostics() for host in hosts]
+    assert hosts[3].engine.diagnostics().get("dropped.sync.not_running", 0) > 0, "an offer came too early"
+    assert sum(c.get("sync.refused", 0) for c in counters) > 0
+    assert sum(c.get("sync.timeout", 0) for c in counters) == 0
