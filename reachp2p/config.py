@@ -189,7 +189,12 @@ def _addresses(_: str, value: object) -> tuple[str, ...]:
 def _path(_: str, value: object) -> Path:
     if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
         raise ConfigurationInvalid(f"write the path of a folder, not {value!r}")
-    return Path(value).expanduser()
+    try:
+        return Path(value).expanduser()
+    except RuntimeError as error:
+        raise ConfigurationInvalid(
+            f"path {value}: there is no such user, or it has no home folder"
+        ) from error
 
 
 _SHAPES = {

@@ -1,7 +1,7 @@
 """A running node answers its own command line (LESSONS 20: what happens inside can be seen).
 
 The socket lies in the state folder, which only its user can enter (0700), and is itself closed to others (0600).
-Bounds: CLIENTS_MAX connections, lines of `LINE_MAX` bytes, deadlines on sending and on silence.
+Bounds: CLIENTS_MAX + RESERVED connections, lines of `LINE_MAX` bytes, deadlines on sending and on silence.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import trio
 
 from reachp2p import __version__
 from reachp2p.core.counters import Counters
-from reachp2p.errors import ConfigurationInvalid, LocalProtocolError, ReachError
+from reachp2p.errors import ConfigurationInvalid, ErrorCode, LocalProtocolError, NodeError, ReachError
 from reachp2p.runtime.calls import result_of
 from reachp2p.runtime.control_wire import (
     LINE_MAX,
     Lines,
     LineTooLong,
+    LineUnreadable,
     agent_object,
     error_object,
     event_object,
@@ -40,7 +40,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger("reachp2p.control")
 
 CLIENTS_MAX = 16
-"""Connections at once; a further one is told so and closed."""
+"""Connections at once. `RESERVED` further ones are answered if they only ask or end the node, anything else is refused
+with 1406; beyond them a connection is told so and closed."""
+RESERVED = 4
+ALWAYS = ("info", "diagnostics", "leave")
+"""What an operator needs when everything else is taken."""
 SEND_TIMEOUT = 10.0
 SECONDS_MAX = 86_400
 """The longest timeout that can be asked for: a day, as on the wire."""
@@ -115,20 +119,19 @@ class _Server:
         lines = Lines(accepted, LINE_MAX)
         self._clients += 1
         try:
-            if self._clients > CLIENTS_MAX:
-                self._counters.add("control.refused.too_many")
-                error = LocalProtocolError(f"{CLIENTS_MAX} command lines are connected already")
-                await self._write(lines, {"id": None, "ok": False, "error": error_object(error)})
+            if self._clients > CLIENTS_MAX + RESERVED:
+                await self._write(lines, {"id": None, "ok": False, "error": error_object(self._too_many())})
                 return
+            is_late = self._clients > CLIENTS_MAX
             while True:
                 with trio.move_on_after(SILENCE_MAX) as scope:
                     request = await lines.read()
                 if scope.cancelled_caught or request is None:
                     return
-                await self._answer(lines, request)
-        except (LineTooLong, msgspec.DecodeError) as error:
+                await self._answer(lines, request, is_late=is_late)
+        except (LineTooLong, LineUnreadable) as error:
             self._counters.add("control.refused.bad_line")
-            refusal = LocalProtocolError(f"not a line of JSON: {error}")
+            refusal = LocalProtocolError(f"not a line of JSON: {error.message}")
             await self._write(lines, {"id": None, "ok": False, "error": error_object(refusal)})
         except (OSError, trio.BrokenResourceError):
             self._counters.add("control.lost")
@@ -137,10 +140,18 @@ class _Server:
             with trio.CancelScope(shield=True):
                 await lines.aclose()
 
-    async def _answer(self, lines: Lines, request: Any) -> None:
+    def _too_many(self) -> ReachError:
+        self._counters.add("control.refused.too_many")
+        return NodeError(
+            ErrorCode.REFUSED_FULL, f"{CLIENTS_MAX} command lines are connected already; try again"
+        )
+
+    async def _answer(self, lines: Lines, request: Any, *, is_late: bool) -> None:
         number = request.get("id") if isinstance(request, dict) else None
         try:
             operation, args = _request(request)
+            if is_late and operation not in ALWAYS:
+                raise self._too_many()
             if operation == "events":
                 await self._stream_events(lines, number, args)
                 return
@@ -148,10 +159,41 @@ class _Server:
             if perform is None:
                 known = ", ".join([*self._operations, "events"])
                 raise LocalProtocolError(f"unknown operation {operation!r}; known are {known}")
-            answer = {"id": number, "ok": True, "result": await perform(args)}
+            is_call = operation == "call"  # the others are quick, and `leave` ends what would wait for it
+            result = await (self._while_there(lines, perform, args) if is_call else perform(args))
+            answer = {"id": number, "ok": True, "result": result}
         except ReachError as error:
             answer = {"id": number, "ok": False, "error": error_object(error)}
+        except (OSError, trio.BrokenResourceError):
+            raise  # the connection itself
+        except Exception as error:
+            # A defect of ours must not let whoever asks a question end the node and its agents.
+            logger.exception("a question of the command line could not be answered")
+            self._counters.add("control.failed")
+            failure = NodeError(
+                ErrorCode.HANDLER_FAILED, f"this node could not answer: {type(error).__name__}; see its log"
+            )
+            answer = {"id": number, "ok": False, "error": error_object(failure)}
         await self._write(lines, answer)
+
+    async def _while_there(self, lines: Lines, perform: Callable[[Args], Awaitable[Any]], args: Args) -> Any:
+        """The answer; whoever is no longer there to read it has its call cancelled."""
+        result: Any = None
+        failure: Exception | None = None
+        has_ended = False
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_cancel_when_gone, lines, nursery.cancel_scope)
+            try:
+                result = await perform(args)
+            except Exception as error:  # noqa: BLE001 (raised again below, outside the nursery's group)
+                failure = error
+            has_ended = True
+            nursery.cancel_scope.cancel()
+        if not has_ended:
+            raise trio.BrokenResourceError("the command line has gone")
+        if failure is not None:
+            raise failure
+        return result
 
     async def _write(self, lines: Lines, item: object) -> None:
         with trio.move_on_after(SEND_TIMEOUT) as scope:
@@ -266,6 +308,14 @@ def _text(args: Args, name: str) -> str | None:
     if value is not None and not isinstance(value, str):
         raise ConfigurationInvalid(f"{name} must be text")
     return value
+
+
+async def _cancel_when_gone(lines: Lines, scope: trio.CancelScope) -> None:
+    try:
+        await lines.wait_gone()
+    except (OSError, trio.BrokenResourceError, trio.ClosedResourceError):
+        logger.debug("a command line has reset its connection")
+    scope.cancel()
 
 
 def _seconds(args: Args, name: str) -> float | None:

@@ -11,11 +11,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import trio
 
 from reachp2p.errors import CallFailed, ErrorCode, NodeError, ReachError
-from reachp2p.runtime.control_wire import ANSWER_MAX, Lines, LineTooLong
+from reachp2p.runtime.control_wire import ANSWER_MAX, Lines, LineTooLong, LineUnreadable
 from reachp2p.runtime.state_folder import control_socket
 
 REQUEST_TIMEOUT = 10.0
@@ -79,7 +78,7 @@ async def _connect(folder: Path) -> AsyncIterator[Lines]:
         raise
     try:
         yield lines
-    except (OSError, trio.BrokenResourceError, LineTooLong, msgspec.DecodeError) as error:
+    except (OSError, trio.BrokenResourceError, LineTooLong, LineUnreadable) as error:
         raise NodeError(
             ErrorCode.NODE_LOST, f"the node in {folder} has gone while it answered: {error}"
         ) from error

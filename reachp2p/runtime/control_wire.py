@@ -10,6 +10,7 @@ The views of the core are told in words and hex digits; times become seconds ago
 
 from __future__ import annotations
 
+import select
 import socket
 from typing import Any
 
@@ -24,11 +25,17 @@ LINE_MAX = 2_097_152
 """Bytes of a request: a payload of 1 MiB and what JSON makes of it."""
 ANSWER_MAX = 33_554_432
 """Bytes of an answer: the largest views, and a result of 1 MiB with every byte escaped."""
+GONE_INTERVAL = 0.5
+"""Seconds between looks for whether a connection that has sent more, or has ended its lines, is still there."""
 READ_BYTES = 65_536
 
 
 class LineTooLong(RemoteProtocolError):
     """A line that is too long. Fault: the other side; the connection is of no more use."""
+
+
+class LineUnreadable(RemoteProtocolError):
+    """A line that is no JSON, or JSON that nobody should have to read. Fault: the other side."""
 
 
 class Lines:
@@ -41,7 +48,7 @@ class Lines:
         self._data = bytearray()
 
     async def read(self) -> Any:
-        """The next object, or None at the end of the stream. Raises `LineTooLong`, `msgspec.DecodeError`, `OSError`."""
+        """The next object, or None at the end of the stream. Raises `LineTooLong`, `LineUnreadable`, `OSError`."""
         searched = 0
         while (end := self._data.find(b"\n", searched)) < 0:
             searched = len(self._data)
@@ -53,7 +60,21 @@ class Lines:
             self._data += data
         line = bytes(self._data[:end])
         del self._data[: end + 1]
-        return msgspec.json.decode(line)
+        try:
+            return msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise LineUnreadable(str(error)) from error
+        except RecursionError as error:
+            raise LineUnreadable("it is nested too deeply") from error
+
+    async def wait_gone(self) -> None:
+        """Return once the other side has closed its socket. One that has only ended its own lines still reads."""
+        while await self._socket.recv(1, socket.MSG_PEEK):  # noqa: ASYNC110 (the data stay, so nothing new wakes us)
+            await trio.sleep(GONE_INTERVAL)  # it has sent a next line, which waits for its turn
+        poll = select.poll()
+        poll.register(self._socket.fileno(), 0)  # POLLHUP is always told
+        while not any(event & select.POLLHUP for _, event in poll.poll(0)):  # noqa: ASYNC110 (trio waits for no hang-up)
+            await trio.sleep(GONE_INTERVAL)
 
     async def write(self, item: object) -> None:
         """Send one object. Raises `OSError` or `trio.BrokenResourceError` if the other side is gone."""

@@ -63,7 +63,10 @@ class StateFolder:
             key = file.read_bytes()
         except FileNotFoundError:
             key = generate_key(entropy)
-            write_private(file, key)
+            try:
+                write_private(file, key)
+            except OSError as error:
+                raise _cannot_write(file, error) from error
         except OSError as error:
             raise NodeError(
                 ErrorCode.STATE_DAMAGED, f"{file} cannot be read: {error.strerror}. {_KEY_ADVICE}"
@@ -112,7 +115,7 @@ def open_folder(path: Path | None) -> StateFolder:
         if path is None:
             path = Path(tempfile.mkdtemp(prefix="reachp2p-"))
         else:
-            path = path.expanduser().absolute()
+            path = absolute(path)
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
             if stat.S_IMODE(path.stat().st_mode) & 0o077:
                 path.chmod(0o700)
@@ -180,6 +183,14 @@ def running_process(folder: Path) -> int | None:
     return None
 
 
+def absolute(path: Path) -> Path:
+    """`path` from the root, `~` resolved. Raises `ConfigurationInvalid` (1704) if it names an unknown user."""
+    try:
+        return path.expanduser().absolute()
+    except RuntimeError as error:
+        raise ConfigurationInvalid(f"path {path}: there is no such user, or it has no home folder") from error
+
+
 def write_private(path: Path, data: bytes) -> None:
     """Write a file (0600) so that after any crash it is there whole or not at all."""
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -219,8 +230,19 @@ def _take_lock(path: Path, lock: int) -> None:
             raise ConfigurationInvalid(
                 f"state folder {path}: its file system has no locks ({error.strerror})"
             ) from error
-    os.ftruncate(lock, 0)
-    os.pwrite(lock, f"{os.getpid()}\n".encode("ascii"), 0)
+    try:
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{os.getpid()}\n".encode("ascii"), 0)
+    except OSError as error:
+        raise _cannot_write(path / LOCK_FILE, error) from error
+
+
+def _cannot_write(file: Path, error: OSError) -> NodeError:
+    return NodeError(
+        ErrorCode.STORE_FULL,
+        f"{file} cannot be written: {error.strerror}. Nothing is lost: make room on its disk, or make it writable, and "
+        "start again",
+    )
 
 
 def _holder(lock: int) -> int:

@@ -188,6 +188,7 @@ class Storage:
             logger.debug("the node has ended before its storage")
 
 
+_SPACE_ADVICE = "Nothing in it is lost: make room on its disk, or make it writable, and start again"
 _ADVICE = (
     "Restore the file from a copy, or move it away: the node then starts as one that has lost its disk, "
     "which is safe (it learns its epoch and its members from others)"
@@ -229,6 +230,9 @@ def _open(path: Path) -> sqlite3.Connection:
         if _is_busy(error):
             message = f"{path} is kept locked by another program: {error}"
             raise NodeError(ErrorCode.STATE_LOCKED, message) from error
+        if _code(error) in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY):
+            message = f"{path} cannot be written ({_reason(error)}). {_SPACE_ADVICE}"
+            raise NodeError(ErrorCode.STORE_FULL, message) from error
         raise NodeError(ErrorCode.STATE_DAMAGED, f"{path} is damaged ({error}). {_ADVICE}") from error
     except BaseException:
         connection.close()

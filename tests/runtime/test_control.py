@@ -15,7 +15,7 @@ import trio
 
 from reachp2p import Agent, CallFailed, Node, NodeError
 from reachp2p.errors import ErrorCode
-from reachp2p.runtime.control import CLIENTS_MAX
+from reachp2p.runtime.control import CLIENTS_MAX, RESERVED
 from reachp2p.runtime.control_client import request, stream
 from reachp2p.runtime.control_wire import LINE_MAX
 from reachp2p.runtime.state_folder import control_socket
@@ -175,7 +175,9 @@ async def test_a_wrong_request_is_answered_with_the_reason_and_the_next_one_work
         assert (answered["id"], answered["ok"]) == (2, True)
 
 
-@pytest.mark.parametrize("data", [b"not json\n", b"\xff\xfe\n", b"x" * (LINE_MAX + 70_000)])
+@pytest.mark.parametrize(
+    "data", [b"not json\n", b"\xff\xfe\n", b"x" * (LINE_MAX + 70_000), b"[" * 100_000 + b"\n"]
+)
 async def test_what_is_no_line_of_json_ends_the_connection_with_the_reason(
     tmp_path: Path, data: bytes
 ) -> None:
@@ -183,11 +185,12 @@ async def test_what_is_no_line_of_json_ends_the_connection_with_the_reason(
         (refused,) = await answers(connected, data)
         assert "not a line of JSON" in refused["error"]["message"]
         assert node.diagnostics()["control.refused.bad_line"] == 1
+        assert (await request(tmp_path, "info"))["name"] == "one", "the node goes on"
 
 
 async def test_connections_are_bounded_and_those_that_end_in_mid_line_are_forgotten(tmp_path: Path) -> None:
     async with answering(tmp_path) as node:
-        clients = [await raw(tmp_path) for _ in range(CLIENTS_MAX)]
+        clients = [await raw(tmp_path) for _ in range(CLIENTS_MAX + RESERVED)]
         for client in clients:
             await client.send_all(b'{"id": 1, "op"')
         await trio.sleep(0.05)
@@ -199,3 +202,68 @@ async def test_connections_are_bounded_and_those_that_end_in_mid_line_are_forgot
         await trio.sleep(0.05)
         assert (await request(tmp_path, "info"))["name"] == "one"
         assert node.diagnostics()["control.refused.too_many"] == 1
+
+
+async def test_what_an_operator_needs_is_answered_when_all_other_places_are_taken(tmp_path: Path) -> None:
+    async with answering(tmp_path):
+        clients = [await raw(tmp_path) for _ in range(CLIENTS_MAX)]
+        await trio.sleep(0.05)
+        assert (await request(tmp_path, "info"))["name"] == "one"
+        with pytest.raises(CallFailed) as refused:
+            await request(tmp_path, "members")
+        assert refused.value.code is ErrorCode.REFUSED_FULL
+        assert refused.value.retryable
+        await request(tmp_path, "leave", {"timeout": 1})
+        for client in clients:
+            await client.aclose()
+
+
+async def test_the_call_of_a_command_line_that_is_gone_is_cancelled(tmp_path: Path) -> None:
+    agent = Agent("test/slow")
+    ended = trio.Event()
+
+    @agent.capability("never.ends")
+    async def never() -> None:
+        try:
+            await trio.sleep_forever()
+        finally:
+            ended.set()
+
+    async with Node(agent, name="one", state=tmp_path, control=True) as node:
+        for _ in range(CLIENTS_MAX + RESERVED + 1):
+            connected = await raw(tmp_path)
+            await connected.send_all(b'{"id": 1, "op": "call", "args": {"capability": "never.ends"}}\n')
+            await trio.sleep(0.01)
+            await connected.aclose()
+        with trio.fail_after(5):
+            await ended.wait()
+            while node.diagnostics()["size.pending_calls"]:  # noqa: ASYNC110 (a look from outside)
+                await trio.sleep(0.01)
+            assert (await request(tmp_path, "info"))["name"] == "one"
+
+
+async def test_who_has_only_ended_its_own_lines_still_gets_its_answer(tmp_path: Path) -> None:
+    async with answering(tmp_path), await raw(tmp_path) as connected:
+        await connected.send_all(
+            b'{"id": 1, "op": "call", "args": {"capability": "echo.text", "params": {"text": "hi"}}}\n'
+        )
+        await connected.send_eof()
+        with trio.fail_after(5):
+            answer = json.loads(await connected.receive_some(10_000))
+        assert answer["result"]["value"] == "hi"
+
+
+async def test_a_defect_in_one_answer_does_not_end_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(self: Node) -> None:
+        raise RuntimeError("a defect")
+
+    async with answering(tmp_path) as node:
+        with monkeypatch.context() as patched:
+            patched.setattr(Node, "members", broken)
+            with pytest.raises(CallFailed, match="RuntimeError"):
+                await request(tmp_path, "members")
+        assert (await request(tmp_path, "info"))["name"] == "one"
+        assert node.diagnostics()["control.failed"] == 1
+        assert "a defect" in caplog.text

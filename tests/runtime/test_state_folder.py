@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import stat
@@ -219,3 +220,21 @@ def test_where_state_is_kept_by_default() -> None:
 def test_a_name_that_is_no_folder_name_is_1704(name: str) -> None:
     with pytest.raises(ConfigurationInvalid, match="node name"):
         default_folder(name, {})
+
+
+@pytest.mark.parametrize("file", ["lock", "node.key"])
+def test_a_full_disk_is_named_as_such_and_nothing_is_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite" if file == "lock" else "fsync", full)
+    with pytest.raises(NodeError, match=r"No space left.*[Nn]othing is lost") as caught:
+        open_folder(tmp_path).load_key(SystemEntropy())
+    assert caught.value.code is ErrorCode.STORE_FULL
+
+
+def test_the_home_of_nobody_is_a_wrong_setting() -> None:
+    with pytest.raises(ConfigurationInvalid, match="no such user"):
+        open_folder(Path("~nobody-of-that-name/state"))

@@ -211,6 +211,10 @@ def call(
     """
     from reachp2p_node.cli.questions import make_call
 
+    if timeout is not None and not 0 < timeout <= 86_400:  # also refuses nan
+        raise typer.BadParameter(
+            f"{timeout:g}: write seconds, above 0 and at most 86400", param_hint="--timeout"
+        )
     args = {
         "capability": capability, "agent": agent, "timeout": timeout, "tags": _tags(tag), "policy": policy, "key": key,
         "idempotency_key": idempotency_key, "params": _params(params),
@@ -323,7 +327,13 @@ def _params(text: str) -> Any:
             text = sys.stdin.read()
         elif text.startswith("@"):
             text = Path(text[1:]).read_text(encoding="utf-8")
-        return json.loads(text, parse_constant=_no_constant)
+        params = json.loads(text, parse_constant=_no_constant)
+        json.dumps(params, ensure_ascii=False).encode()  # half a surrogate pair is no text
+        return params
+    except UnicodeEncodeError as error:
+        raise typer.BadParameter("not valid JSON: a lone surrogate is no text", param_hint="JSON") from error
+    except RecursionError as error:
+        raise typer.BadParameter("nested too deeply", param_hint="JSON") from error
     except (OSError, UnicodeDecodeError) as error:
         raise typer.BadParameter(f"cannot be read: {error}", param_hint="JSON") from error
     except ValueError as error:

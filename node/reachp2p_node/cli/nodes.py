@@ -17,7 +17,7 @@ import trio
 
 from reachp2p.errors import ConfigurationInvalid, ReachError
 from reachp2p.runtime.control_client import request
-from reachp2p.runtime.state_folder import running_process, state_root
+from reachp2p.runtime.state_folder import absolute, running_process, state_root
 from reachp2p.runtime.text import plain
 from reachp2p_node.cli.output import note
 
@@ -111,7 +111,7 @@ async def find_running(environment: Mapping[str, str]) -> list[Running]:
 
 
 def _absolute(path: Path) -> Path:
-    return path.expanduser().absolute()
+    return absolute(path)
 
 
 def _folders(environment: Mapping[str, str]) -> Iterator[Path]:

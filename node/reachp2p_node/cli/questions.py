@@ -16,6 +16,8 @@ from reachp2p.runtime.state_folder import running_process
 from reachp2p_node.cli import output
 from reachp2p_node.cli.nodes import Running, choose
 
+ANSWER_MARGIN = 5.0
+"""Seconds beyond a call's own timeout after which its node is not waited for any more."""
 CALL_TIMEOUT_MAX = 86_400.0
 """The longest a capability may declare; the node ends every call by itself, so this is never waited for."""
 LEAVE_PATIENCE = 5.0
@@ -66,7 +68,9 @@ def show_explanation(args: Mapping[str, Any], node: str | None, state: Path | No
 
 def make_call(args: Mapping[str, Any], node: str | None, state: Path | None, *, as_json: bool) -> None:
     """`reachp2p call`: the result on stdout, who answered on stderr."""
-    asked, answer = trio.run(partial(_ask, node, state, "call", args, CALL_TIMEOUT_MAX))
+    timeout = args.get("timeout")
+    patience = CALL_TIMEOUT_MAX if timeout is None else timeout + ANSWER_MARGIN
+    asked, answer = trio.run(partial(_ask, node, state, "call", args, patience))
     if as_json:
         output.print_json({"asked": asked.name, **answer})
         return
