@@ -33,10 +33,14 @@ async def answering(folder: Path) -> AsyncIterator[Node]:
         return text
 
     async with Node(agent, name="one", state=folder, control=True) as node:
-        with trio.fail_after(2):
-            while not control_socket(folder).exists():  # noqa: ASYNC110 (a look from outside)
-                await trio.sleep(0.01)
+        await until_it_listens(folder)
         yield node
+
+
+async def until_it_listens(folder: Path) -> None:
+    with trio.fail_after(2):
+        while not control_socket(folder).exists():  # noqa: ASYNC110 (a look from outside)
+            await trio.sleep(0.01)
 
 
 async def raw(folder: Path) -> trio.SocketStream:
@@ -230,6 +234,7 @@ async def test_the_call_of_a_command_line_that_is_gone_is_cancelled(tmp_path: Pa
             ended.set()
 
     async with Node(agent, name="one", state=tmp_path, control=True) as node:
+        await until_it_listens(tmp_path)
         for _ in range(CLIENTS_MAX + RESERVED + 1):
             connected = await raw(tmp_path)
             await connected.send_all(b'{"id": 1, "op": "call", "args": {"capability": "never.ends"}}\n')
