@@ -66,6 +66,8 @@ def split_host_port(text: str, default_port: int | None = None) -> tuple[str, in
 
     Raises `InvalidIdentifier` (1707) with the reason when the text is not one of these.
     """
+    if not isinstance(text, str):
+        raise InvalidIdentifier(f"address {text!r}: write text, as in '127.0.0.1:7946'")
     host, port_text = text, ""
     if text.startswith("["):
         host, closed, rest = text[1:].partition("]")
@@ -116,7 +118,7 @@ _VERSION = re.compile(
 
 def check_agent_id(text: str) -> str:
     """Return `text` if it is `namespace/name`, each 1 to 64 of a-z, 0-9, _ and - (not at an end)."""
-    if not _AGENT_ID.fullmatch(text):
+    if not isinstance(text, str) or not _AGENT_ID.fullmatch(text):
         raise InvalidIdentifier(
             f"agent id {text!r}: write namespace/name in lower case letters, digits, '-' and '_', as in nlp/summarizer"
         )
@@ -126,7 +128,7 @@ def check_agent_id(text: str) -> str:
 def check_capability(text: str) -> str:
     """Return `text` if it is 1 to 8 dotted lower-case labels of at most 256 characters together, as in
     `text.summarize`."""
-    if len(text) > CAPABILITY_CHARACTERS_MAX or not _CAPABILITY.fullmatch(text):
+    if not isinstance(text, str) or len(text) > CAPABILITY_CHARACTERS_MAX or not _CAPABILITY.fullmatch(text):
         raise InvalidIdentifier(
             f"capability {text!r}: write dotted labels of lower case letters, digits, '-' and '_' "
             f"of at most {CAPABILITY_CHARACTERS_MAX} characters, as in text.summarize"
@@ -136,7 +138,7 @@ def check_capability(text: str) -> str:
 
 def check_tag_key(text: str) -> str:
     """Return `text` if it is lower snake case of at most 64 characters."""
-    if len(text) > 64 or not _TAG_KEY.fullmatch(text):
+    if not isinstance(text, str) or len(text) > 64 or not _TAG_KEY.fullmatch(text):
         raise InvalidIdentifier(
             f"tag key {text!r}: write lower snake case of at most 64 characters, as in cost_tier"
         )
@@ -145,7 +147,7 @@ def check_tag_key(text: str) -> str:
 
 def check_version(text: str) -> str:
     """Return `text` if it is a semantic version (SemVer 2.0.0) of at most 64 characters."""
-    if len(text) > 64 or not _VERSION.fullmatch(text):
+    if not isinstance(text, str) or len(text) > 64 or not _VERSION.fullmatch(text):
         raise InvalidIdentifier(f"version {text!r}: write a semantic version, as in 1.2.0")
     return text
 

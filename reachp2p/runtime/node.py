@@ -6,6 +6,7 @@ async with Node(agent, seeds=["127.0.0.1:7946"]) as node:
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,16 @@ from typing import Any, Self
 
 import trio
 
+from reachp2p._arguments import (
+    check_kind,
+    check_names,
+    check_optional_seconds,
+    check_optional_text,
+    check_seconds,
+    check_tags,
+    check_text,
+    wrong,
+)
 from reachp2p.agent import Agent
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.engine import Engine
@@ -81,6 +92,10 @@ class Node:
         listen beyond loopback although this version admits and hides nothing. `take_over`: start although another
         process runs under this key. `control`: answer the command line over a socket in the state folder.
         """
+        for agent in agents:
+            _check_agent(agent)
+        if not callable(engine_factory):
+            raise wrong("engine_factory", engine_factory, "what makes an Engine, or leave it out")
         self._options = check_options(
             agent_ids=[agent.id for agent in agents],
             name=name,
@@ -120,6 +135,8 @@ class Node:
     @classmethod
     async def start_in(cls, nursery: trio.Nursery, *agents: Agent, **options: Any) -> Self:
         """Start a node that lives in a nursery of the caller, until `aclose`, `leave` or the nursery's cancellation."""
+        check_kind("nursery", nursery, trio.Nursery, "the trio nursery in which the node is to live")
+        check_names(options, node_options(), "start_in")
         node = cls(*agents, **options)
         node._use()
         await nursery.start(node._run)
@@ -156,7 +173,7 @@ class Node:
 
     def stop(self, timeout: float) -> None:
         """Ask the node to end within `timeout` seconds, without waiting for it; a further request can shorten it."""
-        self._lifetime.stop(timeout)
+        self._lifetime.stop(max(0.0, check_seconds("timeout", timeout)))
 
     async def wait_stopping(self) -> float:
         """Wait until the node is asked to end, or fails; the seconds that it has for it (infinite after a failure)."""
@@ -253,7 +270,7 @@ class Node:
         self._check_running()
         query = self._query(capability, agent, tags, policy, key)
         content_type, payload, _ = await self._calls.call(
-            self._driver, query, params, timeout=timeout, idempotency_key=idempotency_key
+            self._driver, query, params, **_call_options(timeout, idempotency_key)
         )
         return result_of(content_type, payload)
 
@@ -272,14 +289,12 @@ class Node:
         """Like `call`, but returns content type and payload as they came, and how the call ended (node, attempts)."""
         self._check_running()
         query = self._query(capability, agent, tags, policy, key)
-        return await self._calls.call(
-            self._driver, query, params, timeout=timeout, idempotency_key=idempotency_key
-        )
+        return await self._calls.call(self._driver, query, params, **_call_options(timeout, idempotency_key))
 
     async def wait_for(self, capability: str, timeout: float = 30.0) -> None:  # noqa: ASYNC109 (names its own error)
         """Wait until a call of `capability` would find an instance; after `timeout` seconds, `CallFailed` (13xx)."""
-        check_capability(capability)
-        with trio.move_on_after(timeout):
+        check_capability(check_text("capability", capability, "text.summarize"))
+        with trio.move_on_after(max(0.0, check_seconds("timeout", timeout))):
             while not self._driver.engine.routable(capability):
                 self._check_running()
                 with trio.move_on_after(ROUTABLE_RECHECK):
@@ -296,6 +311,7 @@ class Node:
     async def register(self, agent: Agent) -> int:
         """Offer an agent from now on, or change it; returns its registry version. Raises 1707 or 1704."""
         self._check_running()
+        _check_agent(agent)
         version = self._driver.engine.register(agent.spec, trio.current_time())
         self._agents[agent.id] = agent
         self._handlers.add(agent.id, agent.bind(self))
@@ -306,7 +322,9 @@ class Node:
     async def withdraw(self, agent_id: str) -> None:
         """Stop offering an agent; what runs goes on. Raises `LocalProtocolError` if it is not offered."""
         self._check_running()
-        self._driver.engine.withdraw(check_agent_id(agent_id), trio.current_time())
+        self._driver.engine.withdraw(
+            check_agent_id(check_text("agent_id", agent_id, "nlp/summarizer")), trio.current_time()
+        )
         self._agents.pop(agent_id, None)
         self._handlers.remove(agent_id)
         self._driver.wake()
@@ -385,7 +403,8 @@ class Node:
             self._events.close()
             self._changed.set()
 
-    async def _end(self, seconds: float) -> None:
+    async def _end(self, timeout: float) -> None:  # noqa: ASYNC109 (as above)
+        seconds = max(0.0, check_seconds("timeout", timeout))
         if not self._is_used:
             self._is_used = True
             return
@@ -418,7 +437,13 @@ class Node:
         policy: str,
         key: str | None,
     ) -> RouteQuery:
-        return RouteQuery(agent=agent, capability=capability, tags=dict(tags or {}), policy=policy, key=key)
+        return RouteQuery(
+            agent=check_optional_text("agent", agent, "nlp/summarizer"),
+            capability=check_optional_text("capability", capability, "text.summarize"),
+            tags=check_tags("tags", tags),
+            policy=check_text("policy", policy, "round_robin"),
+            key=check_optional_text("key", key, "customer-17"),
+        )
 
     def _take_event(self, event: Event) -> None:
         if isinstance(event, CallEnded):
@@ -430,3 +455,20 @@ class Node:
                 self.started_at = time.time()
             log_event(event)
         self._events.put(event)
+
+
+def _check_agent(agent: object) -> None:
+    if not isinstance(agent, Agent):
+        raise wrong("agent", agent, 'an Agent, as in Agent("nlp/summarizer")')
+
+
+def _call_options(timeout: float | None, idempotency_key: str | None) -> dict[str, Any]:
+    return {
+        "timeout": check_optional_seconds("timeout", timeout),
+        "idempotency_key": check_optional_text("idempotency_key", idempotency_key, "order-4711"),
+    }
+
+
+def node_options() -> list[str]:
+    """The keyword arguments of `Node`, which `run` and `start_in` pass on."""
+    return [name for name in inspect.signature(Node).parameters if name != "agents"]
