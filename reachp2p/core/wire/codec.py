@@ -19,7 +19,7 @@ import cbor2
 import msgspec
 
 from reachp2p.core.wire.cose import head
-from reachp2p.core.wire.facts import Accusation, AgentRecord, Fact, Head
+from reachp2p.core.wire.facts import Fact
 from reachp2p.core.wire.limits import BYTES_MAX, DEPTH_MAX, INTEGER_MAX, WireError, load
 from reachp2p.core.wire.messages import EXTENSION_KEY_MIN, EXTENSIONS_MAX, MESSAGES, Message
 from reachp2p.errors import LocalProtocolError
@@ -100,7 +100,7 @@ def decode_fact(kind: type[F], data: bytes) -> F:
 
 
 class _Layout:
-    """How one struct with `KEYS` travels, worked out once."""
+    """How one struct with `KEYS` travels, worked out once, when the first one travels."""
 
     def __init__(self, kind: type[Any]) -> None:
         self.kind = kind
@@ -170,12 +170,12 @@ def _read_message(item: object, datagram: bool) -> Message | None:
     number, fields = item
     if type(number) is not int or number < 0:
         raise WireError("not_a_message")
-    layout = _BY_NUMBER.get(number)
-    if layout is None:
+    kind = _KINDS.get(number)
+    if kind is None:
         return None
     if datagram and number > DATAGRAM_NUMBER_MAX:
         raise WireError("frame_only", str(number))
-    message: Message = layout.from_map(fields)
+    message: Message = _LAYOUTS[kind].from_map(fields)
     return message
 
 
@@ -249,7 +249,7 @@ def _conversions(annotation: Any) -> tuple[ToWire | None, FromWire | None]:
     if not (isinstance(annotation, type) and issubclass(annotation, msgspec.Struct)):
         return None, None
     if hasattr(annotation, "KEYS"):
-        layout = _Layout(annotation)
+        layout = _LAYOUTS[annotation]
         return layout.to_map, layout.from_map
     return _array_of(annotation), None
 
@@ -280,6 +280,13 @@ def _unless_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else convert(value)
 
 
-_SENT: tuple[type[Any], ...] = (*MESSAGES, Head, Accusation, AgentRecord)
-_LAYOUTS: dict[type[Any], _Layout] = {kind: _Layout(kind) for kind in _SENT}
-_BY_NUMBER: dict[int, _Layout] = {kind.NUMBER: _LAYOUTS[kind] for kind in MESSAGES}
+class _Layouts(dict[type[Any], _Layout]):
+    """Layouts by kind. Working out all of them takes longer than loading the rest of `core.wire`."""
+
+    def __missing__(self, kind: type[Any]) -> _Layout:
+        layout = self[kind] = _Layout(kind)
+        return layout
+
+
+_LAYOUTS = _Layouts()
+_KINDS: dict[int, type[Message]] = {kind.NUMBER: kind for kind in MESSAGES}

@@ -5,8 +5,7 @@ messages they are CBOR maps with integer keys, the same rule for unknown keys ap
 Cluster id and purpose are inside the signature as COSE external data (RFC 9052 §4.3), so they cost no bytes.
 """
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: annotations are read at run time, and text would be evaluated each time.
 from typing import Annotated, Any, ClassVar
 
 import msgspec

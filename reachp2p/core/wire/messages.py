@@ -6,8 +6,7 @@ message; an unknown number is skipped. `KEYS` of each class maps its fields to t
 default are left out. Messages below 32 may travel in datagrams and in frames, the others only in frames.
 """
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: annotations are read at run time, and text would be evaluated each time.
 from typing import Annotated, Any, ClassVar
 
 import msgspec

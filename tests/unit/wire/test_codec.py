@@ -19,6 +19,7 @@ from reachp2p.core.wire.codec import (
 from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Head
 from reachp2p.core.wire.limits import WireError
 from reachp2p.core.wire.messages import (
+    MESSAGES,
     Ack,
     Cancel,
     Challenge,
@@ -59,6 +60,12 @@ def fact_reason(kind: type[Any], data: bytes) -> str:
 
 
 # Messages
+
+
+@pytest.mark.parametrize("kind", [*MESSAGES, Head, Accusation, AgentRecord, Capability])
+def test_each_field_has_a_key_of_its_own(kind: type[Any]) -> None:
+    assert {*kind.KEYS, "extensions"} == set(kind.__struct_fields__)
+    assert len(set(kind.KEYS.values())) == len(kind.KEYS)
 
 
 def test_fields_equal_to_their_default_are_left_out() -> None:
