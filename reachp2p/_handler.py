@@ -7,7 +7,6 @@ runtime, which makes one end of every ending.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -29,8 +28,6 @@ DETAIL_MAX = 2_000
 """Characters of an error that travel back to the caller (`LongText` holds 4,096)."""
 UNCONVERTED = (str, bool, list, dict, Any)
 """Types whose checked value is already what the handler expects."""
-
-logger = logging.getLogger("reachp2p.agent")
 
 
 class Handler:
@@ -69,7 +66,6 @@ class Handler:
         try:
             kind, data = encode(value, content_type if carries_json(content_type) else CBOR)
         except NotJson as error:
-            logger.error("%s returned what cannot be sent, at %s", self.name, error)
             return _failed(ErrorCode.HANDLER_FAILED, f"the handler returned, at {error}")
         return InvokeResult(content_type=kind, payload=data)
 

@@ -84,7 +84,7 @@ def _annotations(parameter: Parameter) -> dict[str, Any]:
 def _describe(hints: list[Any], subjects: list[str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     try:
         schemas, definitions = msgspec.json.schema_components(hints, ref_template="#/$defs/{name}")
-    except (TypeError, NameError) as error:
+    except Exception as error:  # TypeError and NameError as a rule, but a hint's own code runs in there too
         if len(hints) > 1:  # find the one to blame
             for hint, subject in zip(hints, subjects, strict=True):
                 _describe([hint], [subject])

@@ -44,7 +44,11 @@ def read_signature(function: Callable[..., Any], context_type: type) -> Signatur
     summary, described = read_docstring(inner.__doc__)
     context: str | None = None
     parameters: list[Parameter] = []
-    for parameter in inspect.signature(function).parameters.values():
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError) as error:  # some that are written in C
+        raise LocalProtocolError(f"it does not tell its parameters ({error}); wrap it into a def") from error
+    for parameter in signature.parameters.values():
         hint = hints.get(parameter.name, UNTOLD)
         _check_kind(parameter, inner)
         if hint is context_type:
@@ -81,9 +85,10 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
         target = type(target).__call__
     try:
         return typing.get_type_hints(target, include_extras=True)
-    except (NameError, TypeError, AttributeError) as error:
+    except Exception as error:  # a hint that is text is evaluated, and may raise anything
         raise LocalProtocolError(
-            f"its type hints cannot be read: {error}; name only types that exist at module level when it is decorated"
+            f"its type hints cannot be read: {type(error).__name__}: {error}; name only types that exist at module "
+            "level when it is decorated"
         ) from error
 
 

@@ -16,6 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from reachp2p._arguments import check_bool, check_text, shown, wrong
 from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult
 from reachp2p.core.ids import check_agent_id, check_capability, check_tag_key, check_version
 from reachp2p.errors import InvalidIdentifier, LocalProtocolError
@@ -48,6 +49,8 @@ TAGS_MAX = 32
 TAG_VALUE_MAX = 256
 DESCRIPTION_MAX = 4_096
 OWNER_MAX = 256
+CONCURRENCY_MAX = 100_000
+"""More than any process runs at once."""
 
 
 class Agent:
@@ -67,20 +70,20 @@ class Agent:
         tags: Mapping[str, str] | None = None,
         weight: float = 1.0,
     ) -> None:
-        self.id = check_agent_id(agent_id)
-        self.version = check_version(version)
+        self.id = check_agent_id(check_text("agent id", agent_id, "nlp/summarizer"))
+        self.version = check_version(check_text("version", version, "1.2.0"))
         self.description = _check_text("description", description, DESCRIPTION_MAX)
         self.owner = _check_text("owner", owner, OWNER_MAX)
-        self.tags = _check_tags(tags or {})
+        self.tags = _check_tags({} if tags is None else tags)
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0.1 <= weight <= 10:
-            raise InvalidIdentifier(f"weight {weight!r} of {agent_id}: write a number from 0.1 to 10")
+            raise InvalidIdentifier(f"weight {shown(weight)} of {agent_id}: write a number from 0.1 to 10")
         self.weight = float(weight)
         self._handlers: dict[str, Handler] = {}
         self._specs: dict[str, CapabilitySpec] = {}
 
     def capability(
         self,
-        name: str,
+        name: str = "",
         *,
         description: str | None = None,
         repeatable: bool = False,
@@ -93,16 +96,22 @@ class Agent:
         tried again elsewhere. `timeout` (seconds) is the default deadline of a call that names none. `concurrency`
         bounds the calls that run at once on one node; as many again may wait, further ones are refused (1406).
         """
-        if callable(name):
+        if callable(name) or name == "":
             raise LocalProtocolError('name the capability: @agent.capability("text.summarize")')
-        check_capability(name)
+        check_capability(check_text("capability", name, "text.summarize"))
+        check_bool(f"capability {name!r}: repeatable", repeatable)
         if timeout is not None and not (_is_number(timeout) and 0 < timeout <= 86_400):
             raise LocalProtocolError(
-                f"capability {name!r}: timeout is seconds from 0 to 86,400, not {timeout!r}"
+                f"capability {name!r}: timeout is seconds above 0 and at most 86,400, not {shown(timeout)}"
             )
-        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
+        if (
+            isinstance(concurrency, bool)
+            or not isinstance(concurrency, int)
+            or not 1 <= concurrency <= CONCURRENCY_MAX
+        ):
             raise LocalProtocolError(
-                f"capability {name!r}: concurrency is a whole number from 1, not {concurrency!r}"
+                f"capability {name!r}: concurrency is a whole number from 1 to {CONCURRENCY_MAX:,}, not "
+                f"{shown(concurrency)}"
             )
 
         def declare(function: F) -> F:
@@ -177,6 +186,8 @@ class Agent:
 def _check_tags(tags: Mapping[str, str]) -> dict[str, str]:
     import difflib
 
+    if not isinstance(tags, Mapping):
+        raise wrong("tags", tags, 'a dict of texts, as in {"env": "prod"}')
     if len(tags) > TAGS_MAX:
         raise InvalidIdentifier(f"{len(tags)} tags; an agent has at most {TAGS_MAX}")
     for key, value in tags.items():
@@ -185,7 +196,7 @@ def _check_tags(tags: Mapping[str, str]) -> dict[str, str]:
         )
         try:
             if not isinstance(key, str):
-                raise InvalidIdentifier(f"tag key {key!r}: write text")
+                raise InvalidIdentifier(f"tag key {shown(key)}: write text, as in 'env'")
             check_tag_key(key)
         except InvalidIdentifier as error:
             hint = f"; did you mean {close[0]!r}?" if close else ""
@@ -197,14 +208,14 @@ def _check_tags(tags: Mapping[str, str]) -> dict[str, str]:
             )
         if not isinstance(value, str) or not value or len(value) > TAG_VALUE_MAX:
             raise InvalidIdentifier(
-                f"tag {key!r}: its value is text of 1 to {TAG_VALUE_MAX} characters, not {value!r}"
+                f"tag {key!r}: its value is text of 1 to {TAG_VALUE_MAX} characters, not {shown(value)}"
             )
     return dict(tags)
 
 
 def _check_text(what: str, text: str, limit: int = DESCRIPTION_MAX) -> str:
     if not isinstance(text, str) or len(text) > limit:
-        raise InvalidIdentifier(f"the {what} must be text of at most {limit:,} characters")
+        raise InvalidIdentifier(f"the {what} is text of at most {limit:,} characters, not {shown(text)}")
     return text
 
 

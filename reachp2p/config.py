@@ -21,6 +21,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from reachp2p._arguments import shown
 from reachp2p.core.ids import split_host_port
 from reachp2p.errors import ConfigurationInvalid, InvalidIdentifier
 
@@ -31,6 +32,8 @@ FILE_BYTES_MAX = 1_048_576
 DEFAULT_PORT = 7946
 """Of a seed that is named without one, and of `reachp2p seed`."""
 _TABLE = "node"
+FLAGS = {"seeds": "--seed"}
+"""Options that are not called like their keys, because they are given once for each value."""
 _OTHER_VARIABLES = ("CONFIG",)
 _KUBERNETES = re.compile(r"(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT_\d+_(TCP|UDP)\w*)")
 """What Kubernetes puts into every container for a service called reachp2p or reachp2p-…; not meant for us."""
@@ -82,7 +85,7 @@ def load_config(
             values[named], origins[named] = _checked(named, _from_text(named, text), variable), variable
     for key, value in flags.items():
         if value is not None and value != [] and value != ():
-            flag = "--" + key.replace("_", "-")
+            flag = FLAGS.get(key) or "--" + key.replace("_", "-")
             values[key], origins[key] = _checked(key, value, flag), flag
     return NodeConfig(**values, origins=origins)
 
@@ -90,17 +93,23 @@ def load_config(
 def _read_file(path: Path) -> dict[str, Any]:
     """The `[node]` table of a TOML file. Raises `ConfigurationInvalid` for everything that is not that."""
     try:
-        if path.stat().st_size > FILE_BYTES_MAX:
-            raise ConfigurationInvalid(
-                f"{path}: larger than {FILE_BYTES_MAX:,} bytes; this is not a settings file"
-            )
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationInvalid(f"{path}: cannot be read: {error.strerror}") from error
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigurationInvalid(f"{path}: cannot be read: {reason}") from error
+    if len(data) > FILE_BYTES_MAX:
+        raise ConfigurationInvalid(
+            f"{path}: larger than {FILE_BYTES_MAX:,} bytes; this is not a settings file"
+        )
+    try:
+        content = tomllib.loads(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ConfigurationInvalid(f"{path}: not UTF-8 text") from error
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # TOMLDecodeError, and what tomllib lets through (a number of 5,000 digits)
         raise ConfigurationInvalid(f"{path}: not valid TOML: {error}") from error
+    except RecursionError as error:
+        raise ConfigurationInvalid(f"{path}: nested too deeply; this is not a settings file") from error
     for key in content:
         if key != _TABLE:
             hint = f"; it belongs into the table [{_TABLE}]" if key in KEYS else _suggestion(key, (_TABLE,))
@@ -158,7 +167,9 @@ def _checked(key: str, value: object, place: str) -> Any:
 def _text(key: str, value: object) -> str:
     longest = 64 if key in ("name", "zone") else 256
     if not isinstance(value, str) or len(value) > longest or not value.isprintable():
-        raise ConfigurationInvalid(f"write printable text of at most {longest} characters, not {value!r}")
+        raise ConfigurationInvalid(
+            f"write printable text of at most {longest} characters, not {shown(value)}"
+        )
     if not value and key != "zone":
         raise ConfigurationInvalid("must not be empty")
     return value
@@ -166,19 +177,21 @@ def _text(key: str, value: object) -> str:
 
 def _integer(_: str, value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 65_535:
-        raise ConfigurationInvalid(f"write a number from 0 to 65535, not {value!r}")
+        raise ConfigurationInvalid(f"write a number from 0 to 65535, not {shown(value)}")
     return value
 
 
 def _boolean(_: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise ConfigurationInvalid(f"write true or false, not {value!r}")
+        raise ConfigurationInvalid(f"write true or false, not {shown(value)}")
     return value
 
 
 def _addresses(_: str, value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
-        raise ConfigurationInvalid(f'write a list of addresses, ["10.0.0.5:{DEFAULT_PORT}"], not {value!r}')
+        raise ConfigurationInvalid(
+            f'write a list of addresses, ["10.0.0.5:{DEFAULT_PORT}"], not {shown(value)}'
+        )
     for item in value:
         _, port = split_host_port(item, DEFAULT_PORT)
         if port == 0:
@@ -188,7 +201,7 @@ def _addresses(_: str, value: object) -> tuple[str, ...]:
 
 def _path(_: str, value: object) -> Path:
     if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
-        raise ConfigurationInvalid(f"write the path of a folder, not {value!r}")
+        raise ConfigurationInvalid(f"write the path of a folder, not {shown(value)}")
     try:
         return Path(value).expanduser()
     except RuntimeError as error:

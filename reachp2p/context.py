@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
+from reachp2p._arguments import check_optional_seconds
 from reachp2p.core.ids import NodeId
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ class Context:
         Raises `CallFailed` like `Node.call`.
         """
         remaining = max(self.remaining, 0.001)
+        check_optional_seconds("timeout", timeout)
         return await self._node.call(
             capability,
             params,

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from reachp2p._arguments import check_text
 from reachp2p.core.ids import Address, split_host_port
 from reachp2p.errors import ConfigurationInvalid
 from reachp2p.runtime.sockets import socket_address
@@ -25,6 +26,7 @@ _ELSEWHERE = {4: "192.0.2.1", 6: "2001:db8::1"}
 
 def check_host(host: str, *, insecure_open: bool) -> str:
     """The literal address to listen on. Raises `ConfigurationInvalid` (1704): not one, or open to others unasked."""
+    check_text("host", host, "127.0.0.1")
     if host == "localhost":
         host = "127.0.0.1"
     address = _parse(host, "the address to listen on")
@@ -46,8 +48,6 @@ def advertised(
     """
     listens_on_loopback = ipaddress.ip_address(host).is_loopback
     if advertise:
-        if isinstance(advertise, str):
-            raise ConfigurationInvalid(f'advertise must be a list: write advertise=["{advertise}"]')
         if len(advertise) > ADVERTISED_MAX:
             raise ConfigurationInvalid(
                 f"{len(advertise)} addresses to advertise; others are told {ADVERTISED_MAX} at most"

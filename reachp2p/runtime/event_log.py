@@ -23,49 +23,70 @@ from reachp2p.runtime.text import plain
 
 logger = logging.getLogger("reachp2p.node")
 
+NAMES_MAX = 256
+"""Shared names that are told; beyond them the counter `members.name_shared` goes on."""
 
-def log_event(event: Event) -> None:
-    """What an operator should find in a log."""
-    match event:
-        case Started():
-            logger.info("started with life %s", event.life)
-        case Joined():
-            logger.info("joined, by way of %s", event.via)
-        case SelfContacted():
-            logger.info("the seed %s is this node itself, which is not joining", event.address)
-        case SeedUnreached():
-            logger.warning(
-                "seed %s is not reached: %s; it is tried again for ever [%d]",
-                event.address,
-                plain(event.reason),
-                event.code,
-            )
-        case MemberChanged():
-            old, new = (state.value if state else "unknown" for state in (event.old, event.new))
-            level = logging.DEBUG if event.old is None or event.new is None else logging.INFO
-            who = f"{plain(event.name, 64)} ({event.node[:4].hex()})"
-            logger.log(level, "member %s: %s -> %s, %s", who, old, new, plain(event.reason))
-        case CloneSeen():
-            logger.warning(
-                "a clone of this node (life %s at %s) is told to stop",
-                event.other,
-                event.address,
-            )
-        case Paused():
-            logger.warning(
-                "serving nothing until life %s of this node's key has answered or not",
-                event.other,
-            )
-        case Resumed():
-            logger.warning("nobody answered for the higher life: going on as life %s", event.life)
-        case Fenced():
-            logger.error("fenced by life %s of this node's key", event.other)
-        case StorageFailed():
-            logger.error("a write to %s has failed: %s", event.table, plain(event.reason))
-        case NameShared():
-            nodes = " and ".join(node[:4].hex() for node in event.nodes)
-            logger.warning("two nodes call themselves %s: %s", plain(event.name, 64), nodes)
-        case Lagged():
-            logger.warning("this process got no time for %.1f s: doubting itself first", event.seconds)
-        case _:
-            logger.debug("%s", plain(event))
+
+class EventLog:
+    """The news of one node, each said once: what goes on is not news."""
+
+    def __init__(self) -> None:
+        self._shared_names: dict[str, None] = {}
+
+    def __call__(self, event: Event) -> None:
+        """Log one event."""
+        match event:
+            case Started():
+                logger.info("started with life %s", event.life)
+            case Joined():
+                logger.info("joined%s", "" if event.via is None else f", by way of {event.via}")
+            case SelfContacted():
+                logger.info("the seed %s is this node itself, which is not joining", event.address)
+            case SeedUnreached():
+                logger.warning(
+                    "seed %s is not reached: %s; it is tried again for ever [%d]",
+                    event.address,
+                    plain(event.reason),
+                    event.code,
+                )
+            case MemberChanged():
+                old, new = (state.value if state else "unknown" for state in (event.old, event.new))
+                level = logging.DEBUG if event.old is None or event.new is None else logging.INFO
+                who = f"{plain(event.name, 64)} ({event.node[:4].hex()})"
+                logger.log(level, "member %s: %s -> %s, %s", who, old, new, plain(event.reason))
+            case CloneSeen():
+                logger.warning(
+                    "a clone of this node (life %s at %s) is told to stop",
+                    event.other,
+                    event.address,
+                )
+            case Paused():
+                logger.warning(
+                    "serving nothing until life %s of this node's key has answered or not",
+                    event.other,
+                )
+            case Resumed():
+                logger.warning("nobody answered for the higher life: going on as life %s", event.life)
+            case Fenced():
+                logger.error("fenced by life %s of this node's key", event.other)
+            case StorageFailed():
+                logger.debug(
+                    "a write to %s has failed: %s", event.table, plain(event.reason)
+                )  # Storage says it
+            case NameShared():
+                self._say_shared(event)
+            case Lagged():
+                logger.warning("this process got no time for %.1f s: doubting itself first", event.seconds)
+            case _:
+                logger.debug("%s", plain(event))
+
+    def _say_shared(self, event: NameShared) -> None:
+        """Once a name: that it is not unique does not change with every node that comes and goes."""
+        if event.name in self._shared_names or len(self._shared_names) >= NAMES_MAX:
+            return
+        self._shared_names[event.name] = None
+        logger.warning(
+            "two nodes call themselves %s: %s. That does no harm; names are for people, and `name` gives another one",
+            plain(event.name, 64),
+            " and ".join(node[:4].hex() for node in event.nodes),
+        )

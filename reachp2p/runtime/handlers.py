@@ -7,7 +7,6 @@ exactly once, unless it has cancelled the invocation itself.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeAlias
 
@@ -18,10 +17,9 @@ from reachp2p.core.commands import InvokeResult
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Invoke
 from reachp2p.core.ids import NodeId
-from reachp2p.errors import ErrorCode
+from reachp2p.errors import ErrorCode, ReachError
+from reachp2p.runtime.failures import FailureLog
 from reachp2p.runtime.text import plain
-
-logger = logging.getLogger("reachp2p.handlers")
 
 DETAIL_MAX = 1_000
 """Characters of an exception's text that travel to the caller (a reply's detail holds 4,096)."""
@@ -59,6 +57,7 @@ class Handlers:
         self._nursery = nursery
         self._sink = sink
         self._counters = counters
+        self._failures = FailureLog(nursery)
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._running: dict[int, trio.CancelScope] = {}
 
@@ -140,24 +139,33 @@ class Handlers:
         except BaseException as error:  # SystemExit and groups of cancellations are ends like others
             if _is_cancelled() and _only_cancelled(error):
                 raise
-            return self._failed(invoke, f"{type(error).__name__}: {error}", error)
+            return self._failed(invoke, _said(error), error)
         if not isinstance(result, InvokeResult):
             return self._failed(
                 invoke, f"its handler returned {type(result).__name__}, not an InvokeResult", None
             )
+        if result.code == ErrorCode.HANDLER_FAILED:  # its value cannot be sent
+            self._note(invoke, result.detail, None)
         return result
 
     def _failed(self, invoke: Invoke, detail: str, error: BaseException | None) -> InvokeResult:
-        self._counters.add("invocations.failed")
-        logger.error(
-            "%s of %s failed for a call of node %s: %s",
-            invoke.capability,
-            invoke.agent,
-            invoke.caller[:4].hex(),
-            plain(detail, DETAIL_MAX),
-            exc_info=error,
-        )
+        self._note(invoke, detail, error)
         return InvokeResult(code=ErrorCode.HANDLER_FAILED, detail=plain(detail, DETAIL_MAX))
+
+    def _note(self, invoke: Invoke, detail: str, error: BaseException | None) -> None:
+        self._counters.add("invocations.failed")
+        what = f"{invoke.capability} of {invoke.agent}"
+        self._failures.note(what, invoke.caller[:4].hex(), detail, error)
+
+
+def _said(error: BaseException) -> str:
+    """An exception in words. One of ours has its code in front: the end of the message has the caller's own."""
+    if isinstance(error, ReachError):
+        return f"{type(error).__name__} {int(error.code)}: {error.message}"
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 (its __str__ is the handler's too)
+        return f"{type(error).__name__} (its text cannot be read)"
 
 
 def _is_cancelled() -> bool:

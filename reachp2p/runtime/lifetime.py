@@ -67,6 +67,7 @@ class Lifetime:
     ) -> None:
         """`offers`: the agents to start with. `services` run while the node does. `on_event` must not raise."""
         self._options = options
+        self.name = options.name
         self._offers = offers
         self._services = services
         self._on_event = on_event
@@ -162,6 +163,8 @@ class Lifetime:
         folder, key = await trio.to_thread.run_sync(_open_state, options.state, entropy)
         stack.callback(folder.close)
         self.folder = folder
+        signer = Ed25519Signer(key)
+        self.name = options.name_of(signer.node)
         self._pair = pair = bind_pair(options.host, options.port)
         stack.callback(pair.close)
         seeds = Seeds(options.seeds, self._on_seeds, rng)
@@ -169,14 +172,14 @@ class Lifetime:
         self.advertised = advertised(pair.host, pair.port, options.advertise, seeds.addresses)
         settings = Settings(
             cluster_id=options.cluster,
-            name=options.name,
+            name=self.name,
             addresses=self.advertised,
             zone=options.zone,
             take_over=options.take_over,
             protocol=options.protocol,
         )
         engine = self._engine_factory(
-            settings, signer=Ed25519Signer(key), verifier=Ed25519Verifier(), rng=rng, entropy=entropy
+            settings, signer=signer, verifier=Ed25519Verifier(), rng=rng, entropy=entropy
         )
         self._driver = Driver(engine, self._take_event)
         self._storage = Storage(folder.path / FILE_NAME, self._driver.wake, self.counters)

@@ -37,7 +37,7 @@ from reachp2p.core.views import AgentView, Explanation, MemberView
 from reachp2p.errors import CallFailed, ErrorCode, LocalProtocolError
 from reachp2p.runtime.calls import Calls, result_of
 from reachp2p.runtime.driver import Driver
-from reachp2p.runtime.event_log import log_event
+from reachp2p.runtime.event_log import EventLog
 from reachp2p.runtime.event_streams import EventStream, EventStreams
 from reachp2p.runtime.handlers import Handlers
 from reachp2p.runtime.lifetime import (
@@ -71,7 +71,7 @@ class Node:
         self,
         *agents: Agent,
         name: str | None = None,
-        seeds: Sequence[str] = (),
+        seeds: str | Sequence[str] = (),
         host: str = "127.0.0.1",
         port: int = 0,
         advertise: str | Sequence[str] | None = None,
@@ -86,11 +86,12 @@ class Node:
     ) -> None:
         """Nothing is opened yet. Raises `ConfigurationInvalid` (1704) or `InvalidIdentifier` (1707).
 
-        `seeds`: `host:port` of nodes to ask first; names are resolved again and again. `host`, `port`: where to listen,
-        UDP and TCP; port 0 takes a free one. `advertise`: what others are told if that is something else. `state`: the
-        folder of key, epoch and address book; without one the node is somebody new at each start. `insecure_open`:
-        listen beyond loopback although this version admits and hides nothing. `take_over`: start although another
-        process runs under this key. `control`: answer the command line over a socket in the state folder.
+        `seeds`: `host:port` of nodes to ask first, or of one; names are resolved again and again. `host`, `port`: where
+        to listen, UDP and TCP; port 0 takes a free one. `advertise`: what others are told if that is something else.
+        `state`: the folder of key, epoch and address book; without one the node is somebody new at each start.
+        `insecure_open`: listen beyond loopback although this version admits and hides nothing. `take_over`: start
+        although another process runs under this key. `control`: answer the command line over a socket in the state
+        folder.
         """
         for agent in agents:
             _check_agent(agent)
@@ -120,6 +121,7 @@ class Node:
             engine_factory=engine_factory,
         )
         self._events = EventStreams(self._lifetime.counters)
+        self._log = EventLog()
         self._calls = Calls()
         self._routable = RoutableLog()
         self._changed = trio.Event()
@@ -192,8 +194,8 @@ class Node:
 
     @property
     def name(self) -> str:
-        """The node's name, for people."""
-        return self._options.name
+        """The node's name, for people. One that nobody chose gets its end from the node id when the node starts."""
+        return self._lifetime.name
 
     @property
     def cluster(self) -> str:
@@ -453,7 +455,7 @@ class Node:
                 self._changed.set()
             if isinstance(event, Started):
                 self.started_at = time.time()
-            log_event(event)
+            self._log(event)
         self._events.put(event)
 
 

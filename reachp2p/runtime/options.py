@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from reachp2p._arguments import check_bool, check_kind, wrong
+from reachp2p.core.ids import NodeId
 from reachp2p.core.settings import Protocol
 from reachp2p.errors import ConfigurationInvalid
 from reachp2p.runtime.addresses import check_host
@@ -16,6 +18,8 @@ from reachp2p.runtime.text import plain
 
 TEXT_MAX = 64
 """Characters of name, zone and cluster id: what a head and a hello hold."""
+NAME_DIGITS = 6
+"""Of the node id in a name that nobody chose: a thousand nodes of one agent still differ, all but certainly."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -23,6 +27,8 @@ class NodeOptions:
     """Checked settings of one node; see `Node` for what they mean."""
 
     name: str
+    is_named: bool
+    """Whether somebody chose the name; else it is the first agent's or the machine's, and `name_of` makes it unique."""
     cluster: str
     zone: str
     host: str
@@ -34,6 +40,12 @@ class NodeOptions:
     control: bool
     protocol: Protocol = field(default_factory=Protocol)
 
+    def name_of(self, node: NodeId) -> str:
+        """The name that others are told: the chosen one, else one that two nodes of one agent do not share."""
+        if self.is_named:
+            return self.name
+        return f"{self.name[: TEXT_MAX - NAME_DIGITS - 1]}-{node.hex()[:NAME_DIGITS]}"
+
 
 def check_options(
     *,
@@ -44,8 +56,8 @@ def check_options(
     host: str,
     port: int,
     advertise: str | Sequence[str] | None,
-    seeds: Sequence[str],
-    state: str | os.PathLike[str] | None,
+    seeds: str | Sequence[str],
+    state: object,
     insecure_open: bool,
     take_over: bool,
     control: bool,
@@ -53,32 +65,58 @@ def check_options(
 ) -> NodeOptions:
     """Raises `ConfigurationInvalid` (1704) or `InvalidIdentifier` (1707) for what cannot be used."""
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65_535:
-        raise ConfigurationInvalid(f"port {port!r}: write a number from 0 (any free one) to 65535")
+        raise wrong("port", port, "a number from 0 (any free one) to 65535")
     if len(set(agent_ids)) < len(agent_ids):
         raise ConfigurationInvalid(f"the same agent twice: {', '.join(agent_ids)}")
     return NodeOptions(
-        name=_check_text("node name", name if name is not None else _default_name(agent_ids)),
+        name=_base_name(agent_ids) if name is None else _check_text("name", name),
+        is_named=name is not None,
         cluster=_check_text("cluster", cluster),
         zone=_check_text("zone", zone, may_be_empty=True),
-        host=check_host(host, insecure_open=insecure_open),
+        host=check_host(host, insecure_open=check_bool("insecure_open", insecure_open)),
         port=port,
-        advertise=(advertise,) if isinstance(advertise, str) else tuple(advertise or ()),
-        seeds=tuple(parse_seeds(seeds)),
-        state=None if state is None else Path(state),
-        take_over=take_over,
-        control=control,
-        protocol=protocol or Protocol(),
+        advertise=_check_addresses("advertise", () if advertise is None else advertise),
+        seeds=tuple(parse_seeds(_check_addresses("seeds", seeds))),
+        state=_check_path("state", state),
+        take_over=check_bool("take_over", take_over),
+        control=check_bool("control", control),
+        protocol=Protocol()
+        if protocol is None
+        else check_kind("protocol", protocol, Protocol, "a Protocol (reachp2p.core.settings)"),
     )
 
 
-def _default_name(agent_ids: Sequence[str]) -> str:
-    """Shown to people, so it may be the same on two nodes: the first agent's, else the machine's."""
-    return (agent_ids[0].partition("/")[2] if agent_ids else socket.gethostname())[:TEXT_MAX] or "node"
+def _base_name(agent_ids: Sequence[str]) -> str:
+    return plain(agent_ids[0].partition("/")[2] if agent_ids else socket.gethostname())[:TEXT_MAX] or "node"
+
+
+def _check_addresses(what: str, value: object) -> tuple[str, ...]:
+    """Addresses as a list, or one on its own; what they say is checked later."""
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, bytes | Mapping) or not isinstance(value, Iterable):
+        raise wrong(what, value, 'a list of addresses, as in ["127.0.0.1:7946"]')
+    found = tuple(value)
+    for one in found:
+        if not isinstance(one, str):
+            raise wrong(what, value, 'each address as text, as in ["127.0.0.1:7946"]')
+    return found
+
+
+def _check_path(what: str, value: object) -> Path | None:
+    if value is None:
+        return None
+    if not isinstance(value, str | os.PathLike):
+        raise wrong(what, value, "the path of a folder")
+    text = os.fspath(value)
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise wrong(what, value, "the path of a folder")
+    return Path(text)
 
 
 def _check_text(what: str, text: str, *, may_be_empty: bool = False) -> str:
     if not isinstance(text, str) or len(text) > TEXT_MAX or (not text and not may_be_empty):
-        raise ConfigurationInvalid(f"{what} {text!r}: write text of 1 to {TEXT_MAX} characters")
+        raise wrong(what, text, f"text of {0 if may_be_empty else 1} to {TEXT_MAX} characters")
     if plain(text) != text:
-        raise ConfigurationInvalid(f"{what} {plain(text)!r} has control characters")
+        raise wrong(what, text, "text without control characters")
     return text

@@ -7,7 +7,6 @@ was.
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import signal
@@ -20,12 +19,12 @@ from typing import Any, Self
 
 import trio
 
+from reachp2p._arguments import check_names, check_seconds, check_text, wrong
 from reachp2p.agent import Agent
 from reachp2p.errors import ErrorCode, LocalProtocolError, ReachError
-from reachp2p.runtime.node import Node
+from reachp2p.runtime.node import Node, node_options
 from reachp2p.runtime.state_folder import default_folder
-
-logger = logging.getLogger("reachp2p.run")
+from reachp2p.runtime.terminal_log import log_to_terminal
 
 EXIT_CLEAN = 0
 EXIT_ERROR = 1
@@ -41,7 +40,7 @@ FORCE_PATIENCE = 2.0
 
 def run(
     *agents: Agent,
-    seeds: Sequence[str] = (),
+    seeds: str | Sequence[str] = (),
     name: str | None = None,
     drain_timeout: float = DRAIN_TIMEOUT,
     on_started: Callable[[Node], object] | None = None,
@@ -50,15 +49,16 @@ def run(
     """Offer agents until a signal comes, then leave; for scripts whose whole job this is.
 
     Takes what `Node` takes. With a `name` the node keeps its state in the user's state folder, so that it is the same
-    node when it starts again; `state` names another folder. Ends the program with an exit code other than 0 when it
-    fails (1), is fenced (4), or had to be forced (3).
+    node when it starts again; `state` names another folder. Warnings, and what handlers raise, go to stderr unless the
+    program has set up logging. Ends the program with an exit code other than 0 when it fails (1), is fenced (4), or
+    had to be forced (3).
     """
     if name is not None and "state" not in options:
         try:
-            options["state"] = default_folder(name, os.environ)
+            options["state"] = default_folder(check_text("name", name, "summarizer-1"), os.environ)
         except ReachError as error:
             sys.exit(_explain(error))
-    logging.getLogger("reachp2p").addHandler(logging.NullHandler())
+    log_to_terminal()
     code = run_node(
         *agents,
         seeds=seeds,
@@ -82,6 +82,16 @@ def run_node(
     `on_started` is called once the node takes part. To be called in the main thread.
     """
     try:
+        check_names(options, [*node_options(), "drain_timeout", "on_started"], "run")
+        if check_seconds("drain_timeout", drain_timeout) < 0:
+            raise wrong("drain_timeout", drain_timeout, "seconds from 0")
+        if on_started is not None and not callable(on_started):
+            raise wrong("on_started", on_started, "a function that takes the node")
+        if trio.lowlevel.in_trio_run() or threading.current_thread() is not threading.main_thread():
+            raise LocalProtocolError(
+                "run() is a whole program and starts an event loop in the main thread: inside of another one write "
+                "`async with Node(...) as node`"
+            )
         node = Node(*agents, **{"control": True, **options})
         return trio.run(partial(_serve, node, drain_timeout, on_started))
     except ReachError as error:

@@ -29,8 +29,6 @@ ADDRESSES_MAX = 16
 
 def parse_seeds(seeds: Iterable[str]) -> list[tuple[str, int]]:
     """(host, port) of each seed. Raises `InvalidIdentifier` (1707) or `ConfigurationInvalid` (1704, too many)."""
-    if isinstance(seeds, str):
-        raise ConfigurationInvalid(f'seeds must be a list: write seeds=["{seeds}"]')
     parsed = list(dict.fromkeys(split_host_port(seed, DEFAULT_PORT) for seed in seeds))
     if len(parsed) > SEEDS_MAX:
         raise ConfigurationInvalid(f"{len(parsed)} seeds; {SEEDS_MAX} are enough for any network")

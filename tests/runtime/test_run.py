@@ -22,7 +22,7 @@ from reachp2p.runtime.run import EXIT_CLEAN, EXIT_ERROR, EXIT_FENCED, EXIT_FORCE
 PROGRAM = """
 import sys, time
 import trio
-from reachp2p import Agent, run
+from reachp2p import Agent, CallFailed, run
 from reachp2p.core.effects import Persist, Table
 from reachp2p.core.ids import Ticket
 from reachp2p.runtime.seeds import Seeds
@@ -47,6 +47,10 @@ async def block() -> str:
     while True:
         time.sleep(0.1)
 
+@agent.capability("one.raise")
+def fail() -> str:
+    raise LookupError("nowhere")
+
 async def slow_disk(node):
     from reachp2p.runtime import storage
     storage._commit = lambda *_: time.sleep(60)
@@ -58,7 +62,10 @@ async def slow_start(self):
     await trio.sleep_forever()
 
 async def call_myself(node):
-    await node.call(sys.argv[2], {{"seconds": 0.5}} if sys.argv[2] == "one.wait" else None)
+    try:
+        await node.call(sys.argv[2], {{"seconds": 0.5}} if sys.argv[2] == "one.wait" else None)
+    except CallFailed as error:
+        print("failed", error.code, flush=True)
 
 def started(node):
     print("started", node.address, flush=True)
@@ -204,6 +211,19 @@ def test_a_signal_while_a_node_starts_ends_it_cleanly(programs: Programs) -> Non
     time.sleep(0.2)
     process.send_signal(signal.SIGTERM)
     assert ends(process, within=3)[0] == EXIT_CLEAN
+
+
+def test_the_traceback_of_a_handler_is_on_stderr_and_data_stay_on_stdout(programs: Programs) -> None:
+    process = programs.start("one.raise")
+    says(process, "started")
+    says(process, "failed 1403")
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=5)
+    assert (process.returncode, out) == (EXIT_CLEAN, "after run\n")
+    assert "ERROR reachp2p.handlers: one.raise of nlp/one failed for a call of node" in err
+    assert "in fail" in err
+    assert err.rstrip().endswith("LookupError: nowhere")
+    assert err.count("Traceback") == 1
 
 
 def test_a_start_that_fails_is_explained_in_one_line(programs: Programs, tmp_path: Path) -> None:
