@@ -6,10 +6,11 @@ A keyed hash is as binding as a test needs, and a hundred times as fast as Ed255
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from hashlib import blake2b
 from random import Random
 from typing import Any
+
+from msgspec.structs import replace
 
 from reachp2p.core.clock import WallClock
 from reachp2p.core.counters import Counters

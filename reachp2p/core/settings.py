@@ -6,7 +6,7 @@ every node of a cluster should have the same `Protocol`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from reachp2p.core.ids import Address
 from reachp2p.errors import ConfigurationInvalid
@@ -14,8 +14,7 @@ from reachp2p.errors import ConfigurationInvalid
 ADDRESSES_MAX = 4
 
 
-@dataclass(slots=True, frozen=True)
-class Protocol:
+class Protocol(msgspec.Struct, frozen=True):
     """Constants of membership, dissemination and calls."""
 
     probe_interval: float = 1.0
@@ -86,8 +85,7 @@ class Protocol:
             raise ConfigurationInvalid("the probe time-out must not be longer than the probe interval")
 
 
-@dataclass(slots=True, frozen=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """Who this node is. `addresses` are told to others; seeds are resolved by the driver (`Engine.set_seeds`)."""
 
     cluster_id: str
@@ -96,7 +94,7 @@ class Settings:
     zone: str = ""
     take_over: bool = False
     """Start above any life of this key, even one that answers (DESIGN §3)."""
-    protocol: Protocol = field(default_factory=Protocol)
+    protocol: Protocol = msgspec.field(default_factory=Protocol)
 
     def __post_init__(self) -> None:
         """Refuse (1704) what this node could not sign later."""

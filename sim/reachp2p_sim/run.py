@@ -7,8 +7,10 @@ import time
 import traceback
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TextIO
+
+import msgspec
 
 from reachp2p.core.settings import Protocol
 from reachp2p.errors import ConfigurationInvalid
@@ -162,7 +164,7 @@ def _parsed(key: str, text: str, default: Value) -> Value:
 
 
 def _protocol(config: RunConfig) -> Protocol:
-    known = {f.name: f for f in fields(Protocol)}
+    known = {f.name: f for f in msgspec.structs.fields(Protocol)}
     changes: dict[str, Any] = {}
     for key, text in config.set.items():
         if key.startswith(PROTOCOL_PREFIX):
@@ -170,7 +172,7 @@ def _protocol(config: RunConfig) -> Protocol:
             value = float(_parsed(key, text, 0.0))
             changes[name] = int(value) if isinstance(known[name].default, int) else value
     try:
-        return replace(Protocol(), **changes)
+        return msgspec.structs.replace(Protocol(), **changes)
     except ConfigurationInvalid as error:
         raise UsageError(str(error)) from error
 

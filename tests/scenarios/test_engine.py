@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from reachp2p_sim.world import World
 
 from reachp2p.core.commands import AgentSpec

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from reachp2p_sim.world import World
 
@@ -26,7 +28,7 @@ class Patches:
 
     def limit(self, **constants: Any) -> None:
         """Give protocol constants other values, so that a bound is met in a small world."""
-        self.world.protocol = replace(self.world.protocol, **constants)
+        self.world.protocol = msgspec.structs.replace(self.world.protocol, **constants)
 
     def restore(self) -> None:
         """Put everything back, last first."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from reachp2p.core.commands import InvokeResult
 from reachp2p.core.ids import LinkId
@@ -18,7 +17,7 @@ from tests.unit.links.pair import life
 def pair(*, concurrency: int = 64, own: int = 1, **protocol: float) -> tuple[World, Node, Node]:
     """A caller and a node that offers the capability."""
     world = World()
-    settings = replace(Protocol(), **protocol)  # type: ignore[arg-type]
+    settings = replace(Protocol(), **protocol)
     a, b = world.node("a", protocol=settings), world.node("b", protocol=settings, own=life(own))
     b.offer(concurrency=concurrency)
     a.dial(b)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from reachp2p.core.commands import CallSpec, InvokeResult, RouteQuery
 from reachp2p.core.counters import Counters
@@ -20,7 +19,7 @@ from tests.unit.links.pair import life
 def trio(*, repeatable: bool = False, **protocol: float) -> tuple[World, Node, Node, Node]:
     """A caller and two nodes that offer the capability, `b` being asked first."""
     world = World()
-    settings = replace(Protocol(), **protocol)  # type: ignore[arg-type]
+    settings = replace(Protocol(), **protocol)
     a, b, c = (world.node(name, protocol=settings) for name in "abc")
     b.offer(repeatable=repeatable)
     c.offer(repeatable=repeatable)
@@ -195,6 +194,149 @@ def test_a_node_that_refuses_the_dial_is_passed_over() -> None:
     assert (ended.code, ended.node, ended.attempts) == (0, c.node, 2)
     assert c.invoked[0].attempt == 2
     assert nothing_left(a, c)
+
+
+def crowd(size: int, *, repeatable: bool = False) -> tuple[World, Node, list[Node]]:
+    """A caller, and so many nodes that offer the capability, asked in order."""
+    world = World()
+    names = [chr(ord("a") + number) for number in range(size + 1)]
+    a, *others = (world.node(name) for name in names)
+    for node in others:
+        node.offer(repeatable=repeatable)
+    return world, a, others
+
+
+@pytest.mark.parametrize("repeatable", [True, False])
+def test_what_was_certainly_not_sent_costs_no_attempt(repeatable: bool) -> None:
+    """Half of all instances have died and the caller has just come: it does not know, and reaches the living."""
+    world, a, others = crowd(6, repeatable=repeatable)
+    for node in others[:5]:
+        world.kill(node)
+    call = a.call()
+    world.run()
+    others[5].finish()
+    world.run()
+    ended = a.end_of(call)
+    assert (ended.code, ended.node, ended.attempts) == (0, others[5].node, 6)
+    assert a.counters.value("calls.passed_over") == 5
+    assert nothing_left(a, others[5])
+
+
+def test_one_call_turns_to_so_many_instances_and_no_more() -> None:
+    world, a, others = crowd(INSTANCES_MAX + 3)
+    for node in others:
+        world.kill(node)
+    call = a.call()
+    world.run()
+    ended = a.end_of(call)
+    assert (ended.code, ended.attempts) == (ErrorCode.NODE_LOST, INSTANCES_MAX)
+    assert a.counters.value("links.dialled") == INSTANCES_MAX
+    assert nothing_left(a)
+
+
+def test_refusals_of_callees_are_counted_whatever_was_passed_over_between_them() -> None:
+    world, a, others = crowd(5)
+    others[0].agents.clear()
+    world.kill(others[1])
+    others[2].agents.clear()
+    call = a.call()
+    world.run()
+    ended = a.end_of(call)
+    assert (ended.code, ended.attempts, ended.node) == (ErrorCode.UNKNOWN_TARGET, 3, others[2].node)
+    assert others[3].invoked == []
+
+
+def test_silent_instances_share_the_time_and_the_deadline_stands() -> None:
+    world, a, others = crowd(4)
+    world.silent |= {node.address for node in others[:3]}
+    call = a.call(timeout=4.0)
+    world.sleep(3.95)  # 70 % of 4 s, of 1.2 s, of 0.36 s
+    others[3].finish()
+    world.run()
+    assert (a.end_of(call).code, a.end_of(call).attempts) == (0, 4)
+
+
+def test_a_dial_that_fails_marks_its_node_before_another_is_picked() -> None:
+    world, a, b, c = trio()
+    a.table.set_node(b.node, MemberState.ALIVE)
+    picked: list[bool] = []
+    pick = world.router.pick
+
+    def notes(query: RouteQuery, exclude: Collection[NodeId] = ()) -> Instance:
+        picked.append(a.table.is_unreached(b.node))
+        return pick(query, exclude)
+
+    world.router.pick = notes  # type: ignore[method-assign]
+    world.kill(b)
+    a.call()
+    world.run()
+    assert picked == [False, True]
+    assert len(c.running) == 1
+
+
+def test_a_link_that_opens_from_either_side_takes_the_mark_away() -> None:
+    world, a, b, _ = trio()
+    a.table.set_node(b.node, MemberState.ALIVE)
+    a.table.set_unreached(b.node, True)
+    b.dial(a)
+    world.run()
+    assert not a.table.is_unreached(b.node)
+
+
+# What a link has promised and cannot keep
+
+
+def full_link(a: Node, b: Node) -> LinkId:
+    """The link from `a` to `b`, whose driver takes nothing more."""
+    a.dial(b)
+    a.net.run()
+    link = a.links.link_to(b.node)
+    assert link is not None
+    a.links.on_writable(link, 0, a.net.now)
+    a.net.gated.add(a.name)
+    return link
+
+
+LONG = {"idempotency_key": "é" * 256, "traceparent": "é" * 256, "path": ("é" * 256,) * 10}
+"""Texts of 6 kB around a payload, more than a link's promise counts with."""
+
+
+def test_a_request_larger_than_its_promise_goes_to_another_instance_at_once() -> None:
+    world, a, b, c = trio(link_queue_max=20_000)
+    full_link(a, b)
+    call = a.call(b"x" * 18_000, **LONG)
+    world.run()
+    assert a.counters.value("dropped.link.queue_full") == 1
+    assert a.counters.value("calls.unsent") == 1
+    assert a.caller.is_busy(c.node)
+    assert a.end_of(call).code == ErrorCode.REFUSED_FULL if a.ended else a.caller.pending == 1
+
+
+def test_a_request_that_fits_no_link_ends_at_once_and_says_why() -> None:
+    world, a, b, c = trio(link_queue_max=20_000)
+    full_link(a, b)
+    full_link(a, c)
+    call = a.call(b"x" * 18_000, **LONG)
+    ended = a.end_of(call)
+    assert (ended.code, ended.detail) == (ErrorCode.REFUSED_FULL, "too much waits for its link already")
+    assert a.counters.value("calls.unsent") == 2
+    assert nothing_left(a)
+    world.run()
+    assert b.invoked == c.invoked == []
+
+
+@pytest.mark.parametrize("repeatable", [True, False])
+def test_a_reply_larger_than_its_promise_ends_the_call_at_once(repeatable: bool) -> None:
+    world, a, b, c = trio(link_queue_max=20_000, repeatable=repeatable)
+    call = a.call()
+    world.run()
+    link = b.links.link_to(a.node)
+    assert link is not None
+    b.links.on_writable(link, 0, world.now)
+    world.gated.add("b")
+    b.finish(result=InvokeResult(code=ErrorCode.HANDLER_FAILED, detail="x"))
+    b.callee.on_request(link, a.node, a.life, request(b, b"first"), world.now)
+    b.callee.on_request(link, a.node, a.life, request(b, call), world.now)
 
 
 def test_a_node_without_an_address_is_passed_over_at_once() -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from reachp2p.core.counters import Counters
 from reachp2p.core.ids import Life
