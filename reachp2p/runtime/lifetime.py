@@ -32,6 +32,7 @@ from reachp2p.runtime.seeds import Seeds
 from reachp2p.runtime.sockets import BoundPair, bind_pair
 from reachp2p.runtime.state_folder import StateFolder, open_folder
 from reachp2p.runtime.storage import FILE_NAME, Storage
+from reachp2p.runtime.temporary_folders import sweep
 from reachp2p.runtime.udp import UdpSocket
 
 if TYPE_CHECKING:
@@ -276,6 +277,7 @@ class Lifetime:
 
 def _open_state(path: Path | None, entropy: SystemEntropy) -> tuple[StateFolder, bytes]:
     """The locked folder and the key in it (in a worker thread: locks and disks take their time)."""
+    sweep()
     folder = open_folder(path)
     try:
         return folder, folder.load_key(entropy)

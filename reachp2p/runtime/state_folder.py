@@ -4,6 +4,7 @@
     state.db       epoch, address book, registry snapshot (SQLite)
     lock           held with flock while a process runs; holds its number for the message (1703)
     control.sock   where the node answers its command line, or `control.path` with the path of a socket elsewhere
+    temporary      there if the folder belongs to one run of a node that was given none (see `temporary_folders`)
 
 The lock belongs to the open file, so that the end of the process, however it ends, releases it: there is no stale lock.
 """
@@ -19,6 +20,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from reachp2p.core.ids import Entropy
@@ -32,6 +34,8 @@ KEY_FILE = "node.key"
 LOCK_FILE = "lock"
 SOCKET_FILE = "control.sock"
 SOCKET_POINTER = "control.path"
+TEMPORARY_MARK = "temporary"
+TEMPORARY_PREFIX = "reachp2p-"
 SOCKET_PATH_BYTES_MAX = 100
 """The kernel takes 108 (104 on macOS), the closing zero included."""
 NAME_MAX = 64
@@ -58,7 +62,7 @@ class StateFolder:
         """The node's private key, made at the first start. Raises `NodeError` 1706 if the file cannot be a key."""
         file = self.path / KEY_FILE
         for leftover in self.path.glob(f".{KEY_FILE}.*"):  # of a start that was killed while it wrote
-            leftover.unlink(missing_ok=True)
+            _remove_file(leftover)
         try:
             key = file.read_bytes()
         except FileNotFoundError:
@@ -79,15 +83,20 @@ class StateFolder:
         return key
 
     def place_socket(self) -> Path:
-        """Where the control socket is to be bound; nothing is there any more."""
+        """Where the control socket is to be bound; nothing is there any more. Raises `NodeError` (1501, 1706)."""
         path = self.path / SOCKET_FILE
         pointer = self.path / SOCKET_POINTER
         if len(os.fsencode(path)) > SOCKET_PATH_BYTES_MAX:
             path = _short_socket_path(self.path)
-            write_private(pointer, os.fsencode(path))
+            try:
+                write_private(pointer, os.fsencode(path))
+            except IsADirectoryError as error:
+                raise _in_the_way(pointer, error) from error
+            except OSError as error:
+                raise _cannot_write(pointer, error) from error
         else:
-            pointer.unlink(missing_ok=True)
-        path.unlink(missing_ok=True)  # left by a killed process; we hold the lock
+            _remove_file(pointer)
+        _remove_file(path)  # left by a killed process; we hold the lock
         self._socket = path
         return path
 
@@ -96,8 +105,13 @@ class StateFolder:
         if self._lock is None:
             return
         if self._socket is not None:
-            self._socket.unlink(missing_ok=True)
+            with suppress(OSError):  # somebody put something else there; the next start says so
+                self._socket.unlink(missing_ok=True)
         if self.is_temporary:
+            with suppress(OSError):
+                (
+                    self.path / KEY_FILE
+                ).unlink()  # first of all: nothing remembers this folder if we are killed now
             shutil.rmtree(self.path, ignore_errors=True)
         _OPEN_LOCKS.pop(self._lock, None)
         os.close(self._lock)
@@ -113,7 +127,7 @@ def open_folder(path: Path | None) -> StateFolder:
     is_temporary = path is None
     try:
         if path is None:
-            path = Path(tempfile.mkdtemp(prefix="reachp2p-"))
+            path = Path(tempfile.mkdtemp(prefix=TEMPORARY_PREFIX))
         else:
             path = absolute(path)
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -128,10 +142,16 @@ def open_folder(path: Path | None) -> StateFolder:
         ) from error
     except OSError as error:
         raise ConfigurationInvalid(
-            f"state folder {path} cannot be used: {error.strerror or error}"
+            f"state folder {path or 'for this run'} cannot be used: {error.strerror or error}"
         ) from error
     try:
         _take_lock(path, lock)
+        if is_temporary:
+            _mark_temporary(path)  # not before it is locked: what is marked and not locked may be swept
+        else:
+            _remove_file(
+                path / TEMPORARY_MARK
+            )  # a folder that was left, and that somebody has chosen to keep
     except BaseException:
         os.close(lock)
         raise
@@ -154,9 +174,19 @@ def default_folder(name: str, environment: Mapping[str, str]) -> Path:
 
 
 def state_root(environment: Mapping[str, str]) -> Path:
-    """The folder of all state folders of this user (XDG base directory specification)."""
+    """The folder of all state folders of this user (XDG base directory specification).
+
+    Raises `ConfigurationInvalid` (1704) for a user without a home.
+    """
     base = environment.get("XDG_STATE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".local" / "state") / "reachp2p"
+    if os.path.isabs(base):
+        return Path(base) / "reachp2p"
+    try:
+        return Path.home() / ".local" / "state" / "reachp2p"
+    except RuntimeError as error:
+        raise ConfigurationInvalid(
+            "this user has no home folder to keep state in: set HOME or XDG_STATE_HOME, or name a state folder"
+        ) from error
 
 
 def control_socket(folder: Path) -> Path:
@@ -165,6 +195,13 @@ def control_socket(folder: Path) -> Path:
         return Path(os.fsdecode((folder / SOCKET_POINTER).read_bytes()))
     except OSError:
         return folder / SOCKET_FILE
+
+
+def remote_socket(folder: Path) -> Path | None:
+    """The control socket of this folder if it had to be placed elsewhere, because its path is long."""
+    path = control_socket(folder)
+    is_ours = path.parent != folder and path.name == _socket_name(folder)
+    return path if is_ours else None
 
 
 def running_process(folder: Path) -> int | None:
@@ -237,6 +274,28 @@ def _take_lock(path: Path, lock: int) -> None:
         raise _cannot_write(path / LOCK_FILE, error) from error
 
 
+def _mark_temporary(path: Path) -> None:
+    try:
+        os.close(os.open(path / TEMPORARY_MARK, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise _cannot_write(path / TEMPORARY_MARK, error) from error
+
+
+def _remove_file(file: Path) -> None:
+    """Remove what a former run has left; raises `NodeError` 1706 if it is something else than a file."""
+    try:
+        file.unlink(missing_ok=True)
+    except OSError as error:
+        raise _in_the_way(file, error) from error
+
+
+def _in_the_way(file: Path, error: OSError) -> NodeError:
+    what = "is a folder" if file.is_dir() else f"cannot be removed ({error.strerror})"
+    return NodeError(
+        ErrorCode.STATE_DAMAGED, f"{file} {what}, and a node needs the place: move it away and start again"
+    )
+
+
 def _cannot_write(file: Path, error: OSError) -> NodeError:
     return NodeError(
         ErrorCode.STORE_FULL,
@@ -252,7 +311,7 @@ def _holder(lock: int) -> int:
 
 def _short_socket_path(folder: Path) -> Path:
     """A path that fits a socket, in a private folder of this user's."""
-    name = hashlib.blake2b(os.fsencode(folder), digest_size=8).hexdigest() + ".sock"
+    name = _socket_name(folder)
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     roots = [Path(runtime) / "reachp2p"] if os.path.isabs(runtime) else []
     roots += [Path(base) / f"reachp2p-{os.getuid()}" for base in (tempfile.gettempdir(), "/tmp")]
@@ -264,6 +323,10 @@ def _short_socket_path(folder: Path) -> Path:
             f"{root} is not a private folder of this user: remove it, or use a shorter state path"
         )
     return root / name
+
+
+def _socket_name(folder: Path) -> str:
+    return hashlib.blake2b(os.fsencode(folder), digest_size=8).hexdigest() + ".sock"
 
 
 def _forget_locks() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -38,6 +39,8 @@ JOURNAL_BYTES_MAX = 67_108_864
 """The journal is cut back to this after a checkpoint (LESSONS 18: watched log size)."""
 CLOSE_TIMEOUT = 5.0
 """Seconds that closing waits for what still has to be written."""
+QUIET = 10.0
+"""Seconds between two log lines about failed writes, however often some fail and others do not."""
 SCHEMA_VERSION = 1
 
 Operation: TypeAlias = Persist | Delete | Fetch
@@ -74,6 +77,7 @@ class Storage:
         self._waiting_bytes = 0
         self._outcomes: deque[Outcome] = deque()
         self._is_closing = False
+        self._trouble = Trouble(path)
         self.has_given_up = False
         self._opened = trio.Event()
         self._ended = trio.Event()
@@ -124,6 +128,7 @@ class Storage:
             outcome = self._outcomes.popleft()
             if isinstance(outcome, Written):
                 self._counters.add("storage.written" if outcome.failure is None else "storage.failed")
+                self._trouble.note(outcome.failure, time.monotonic())
             outcomes.append(outcome)
         return outcomes
 
@@ -186,6 +191,41 @@ class Storage:
             self._token.run_sync_soon(function, idempotent=True)
         except trio.RunFinishedError:
             logger.debug("the node has ended before its storage")
+
+
+class Trouble:
+    """Failed writes in the log: when they begin, when the reason changes, and when they end, with their number.
+
+    A full disk fails every write, and the node tries again and again; a line for each would fill the rest of the disk.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._said: str | None = None
+        self._failed = 0
+        self._quiet_until = 0.0
+
+    def note(self, failure: str | None, now: float) -> None:
+        """One write has failed, or has not (None)."""
+        self._failed += failure is not None
+        if failure == self._said or now < self._quiet_until:
+            return
+        self._quiet_until = now + QUIET
+        if failure is None:
+            logger.warning("%s is written again; %s had failed: %s", self._path, self._writes, self._said)
+            self._failed = 0
+        else:
+            logger.error(
+                "%s cannot be written: %s (%s failed so far). The node goes on, tries again, and says when it works",
+                self._path,
+                failure,
+                self._writes,
+            )
+        self._said = failure
+
+    @property
+    def _writes(self) -> str:
+        return "1 write" if self._failed == 1 else f"{self._failed:,} writes"
 
 
 _SPACE_ADVICE = "Nothing in it is lost: make room on its disk, or make it writable, and start again"
@@ -265,7 +305,6 @@ def _write(connection: sqlite3.Connection, writes: Sequence[Persist | Delete]) -
     if failure is None:
         return [Written(write.ticket, None) for write in writes]
     reason = _reason(failure)
-    logger.error("%d writes have failed: %s", len(writes), reason)
     return [Written(write.ticket, reason) for write in writes]
 
 

@@ -238,3 +238,32 @@ def test_a_full_disk_is_named_as_such_and_nothing_is_called_damaged(
 def test_the_home_of_nobody_is_a_wrong_setting() -> None:
     with pytest.raises(ConfigurationInvalid, match="no such user"):
         open_folder(Path("~nobody-of-that-name/state"))
+
+
+@pytest.mark.parametrize("name", ["control.sock", "control.path", "temporary", ".node.key.x"])
+def test_a_folder_in_the_place_of_a_file_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    with pytest.raises(NodeError) as caught:
+        use(tmp_path)
+    assert caught.value.code is ErrorCode.STATE_DAMAGED
+    assert f"{tmp_path / name} is a folder, and a node needs the place: move it away" in str(caught.value)
+    (tmp_path / name).rmdir()
+    use(tmp_path)
+
+
+def use(path: Path) -> None:
+    folder = open_folder(path)
+    try:
+        folder.load_key(SystemEntropy())
+        folder.place_socket()
+    finally:
+        folder.close()
+
+
+def test_a_user_without_a_home_is_told_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", no_home)
+    with pytest.raises(ConfigurationInvalid, match="set HOME or XDG_STATE_HOME"):
+        default_folder("one", {})

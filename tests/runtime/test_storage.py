@@ -22,7 +22,7 @@ from reachp2p.core.effects import Delete, Fetch, Persist, Table
 from reachp2p.core.ids import Ticket
 from reachp2p.errors import ErrorCode, NodeError
 from reachp2p.runtime import storage as storage_module
-from reachp2p.runtime.storage import Fetched, Outcome, Storage, Written
+from reachp2p.runtime.storage import QUIET, Fetched, Outcome, Storage, Trouble, Written
 
 pytestmark = pytest.mark.trio
 
@@ -376,3 +376,46 @@ async def test_opening_can_be_cancelled_and_leaves_no_thread(file: Path) -> None
             async with opened(file):
                 raise AssertionError
     assert threading.active_count() == threads
+
+
+async def test_a_disk_that_stays_full_is_said_once_and_with_a_count_when_that_changes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    trouble = Trouble(Path("state.db"))
+    told = [(None, 0.0)]
+    told += [("disk full", 2.0 * turn) for turn in range(1, 1_000)]
+    told += [("disk error", 3_000.0), ("disk error", 3_001.0), (None, 3_000.0 + QUIET), (None, 3_100.0)]
+    for failure, now in told:
+        trouble.note(failure, now)
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("ERROR", CANNOT.format("disk full", "1 write")),
+        ("ERROR", CANNOT.format("disk error", "1,000 writes")),
+        ("WARNING", "state.db is written again; 1,001 writes had failed: disk error"),
+    ]
+
+
+async def test_a_disk_that_refuses_every_other_write_fills_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    trouble = Trouble(Path("state.db"))
+    for turn in range(1_000):
+        trouble.note("disk full" if turn % 2 else None, 1.0 + turn * 0.1)
+    assert len(caplog.records) <= 100 / QUIET + 1
+
+
+async def test_failed_writes_are_logged_by_the_storage(
+    file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> sqlite3.Error:
+        return sqlite3.OperationalError("no way")
+
+    monkeypatch.setattr(storage_module, "_commit", fail)
+    async with opened(file) as desk:
+        for _ in range(20):
+            desk.persist(b"key", b"value")
+        await desk.until(20)
+    assert len(caplog.records) == 1
+    assert "no way" in caplog.text
+
+
+CANNOT = (
+    "state.db cannot be written: {} ({} failed so far). The node goes on, tries again, and says when it works"
+)
