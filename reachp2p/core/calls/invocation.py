@@ -6,7 +6,6 @@ its own bulkhead and no other; who finds it full is told at once and can ask els
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 
 import msgspec
@@ -52,8 +51,7 @@ class InvocationDue(msgspec.Struct, frozen=True, gc=False):
     invocation: int
 
 
-@dataclass(slots=True, eq=False)
-class Invocation:
+class Invocation(msgspec.Struct, eq=False):
     """An accepted request. `link` is where its reply goes, or a later link to the same life."""
 
     number: int
@@ -72,14 +70,13 @@ class Invocation:
         self.state = after
 
 
-@dataclass(slots=True, eq=False)
-class Bulkhead:
+class Bulkhead(msgspec.Struct, eq=False):
     """What runs and waits of one capability. It exists while something does."""
 
     key: tuple[str, str]
     limit: int
     running: int = 0
-    queue: dict[int, Invocation] = field(default_factory=dict)
+    queue: dict[int, Invocation] = {}
     """Waiting invocations by number, the longest waiting first; at most `limit`."""
 
     @property

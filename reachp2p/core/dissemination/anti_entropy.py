@@ -16,7 +16,6 @@ an exchange (number 0) is a pull.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import Protocol
 
@@ -99,16 +98,15 @@ def has_news(ours: DigestEntry, theirs: DigestEntry) -> bool:
     )
 
 
-@dataclass(slots=True)
-class Exchange:
+class Exchange(msgspec.Struct):
     """One conversation. `after`: the last NodeId of the pages seen so far."""
 
     node: NodeId
     initiated: bool
     ends: float
     """No progress extends it beyond this."""
-    ours: dict[bytes, DigestEntry] = field(default_factory=dict)
-    wants: list[DigestEntry] = field(default_factory=list)
+    ours: dict[bytes, DigestEntry] = {}
+    wants: list[DigestEntry] = []
     after: bytes = b""
     outstanding: int = 0
 

@@ -8,8 +8,9 @@ update that does not fit into what is left of a datagram is passed over, so that
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from enum import IntEnum
+
+import msgspec
 
 from reachp2p.core.counters import Counters
 
@@ -25,8 +26,7 @@ class Kind(IntEnum):
     RECORD = 2
 
 
-@dataclass(slots=True)
-class Entry:
+class Entry(msgspec.Struct):
     """One update on its way."""
 
     kind: Kind

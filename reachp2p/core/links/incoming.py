@@ -6,7 +6,7 @@ goodbye.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import msgspec
 
 from reachp2p.core.counters import Counters
 from reachp2p.core.settings import Protocol
@@ -28,10 +28,9 @@ def message_bytes_max(protocol: Protocol) -> int:
     return protocol.payload_max + MESSAGE_OVERHEAD_MAX
 
 
-@dataclass(slots=True)
-class _Assembly:
+class _Assembly(msgspec.Struct):
     total: int
-    data: bytearray = field(default_factory=bytearray)
+    data: bytearray = msgspec.field(default_factory=bytearray)
 
 
 class Incoming:

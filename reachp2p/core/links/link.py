@@ -8,7 +8,6 @@ deadline.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 
 import msgspec
@@ -92,8 +91,7 @@ class LinkDue(msgspec.Struct, frozen=True, gc=False):
     link: LinkId
 
 
-@dataclass(slots=True, eq=False)
-class Link:
+class Link(msgspec.Struct, eq=False):
     """What is remembered about one link. Times are the engine's monotonic seconds."""
 
     id: LinkId
@@ -127,7 +125,7 @@ class Link:
     """First check that found something waiting, with no byte sent since."""
     sent_bytes_checked: int = 0
     """What had been sent at that check."""
-    goodbye: Goodbye = field(default_factory=Goodbye)
+    goodbye: Goodbye = msgspec.field(default_factory=Goodbye)
     """What was said at the end: theirs or, if they said none, ours."""
     is_reported: bool = False
     """Its `LinkDown` is out; what is left is to send what waits."""

@@ -8,7 +8,8 @@ size. Nothing is delayed in order to fill a frame: a frame holds what waits when
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
+
+import msgspec
 
 from reachp2p.core.links.incoming import ASSEMBLIES_MAX, message_bytes_max
 from reachp2p.core.settings import Protocol
@@ -47,8 +48,7 @@ _SIZE_HINT = 1_024
 """Bytes around a payload that are promised before a message is encoded."""
 
 
-@dataclass(slots=True, eq=False)
-class _Large:
+class _Large(msgspec.Struct, eq=False):
     """A message on its way in chunks. `sequence` is given when the first one leaves."""
 
     data: bytes

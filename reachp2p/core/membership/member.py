@@ -12,8 +12,9 @@ LEFT.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
+
+import msgspec
 
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Address, Life, NodeId
@@ -66,8 +67,7 @@ def rank_after(old: MemberState, seen: Precedence) -> MemberState:
             return old
 
 
-@dataclass(slots=True)
-class Member:
+class Member(msgspec.Struct):
     """One row of the member table. Everything but `node` belongs to the life in `head` and ends with it."""
 
     node: NodeId
@@ -79,7 +79,7 @@ class Member:
     """When the first head of this life was merged."""
     rtt: float | None = None
     """Smoothed direct round trip in seconds (RFC 6298's gain of 1/8)."""
-    reached: dict[Address, bool] = field(default_factory=dict)
+    reached: dict[Address, bool] = {}
     """Addresses at which a direct round trip with this life was completed; at most those in the head."""
     refused: bool = False
     """A dial to an address where this life once answered was refused: its process is gone (DESIGN §5)."""

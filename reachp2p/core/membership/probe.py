@@ -9,7 +9,6 @@ probe that must fail before a member is buried (DESIGN §3).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -71,21 +70,19 @@ class ProbeResult(msgspec.Struct, frozen=True):
     void: bool = False
 
 
-@dataclass(slots=True)
-class Round:
+class Round(msgspec.Struct):
     """One probe of one member."""
 
     node: NodeId
     life: Life
     address: Address
     started: float
-    helpers: list[NodeId] = field(default_factory=list)
-    nacks: list[NodeId] = field(default_factory=list)
+    helpers: list[NodeId] = []
+    nacks: list[NodeId] = []
     indirect: bool = False
 
 
-@dataclass(slots=True)
-class Relay:
+class Relay(msgspec.Struct):
     """A ping we sent for another node."""
 
     origin: NodeId

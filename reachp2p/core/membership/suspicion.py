@@ -9,9 +9,10 @@ turn together; it never moves below a floor that leaves a live node the time to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import IntEnum
 from math import ceil, log, log10
+
+import msgspec
 
 from reachp2p.core.ids import Life, NodeId
 
@@ -50,8 +51,7 @@ def kept_accusers(expected: int) -> int:
     return expected + 1
 
 
-@dataclass(slots=True)
-class Suspicion:
+class Suspicion(msgspec.Struct):
     """One running suspicion. Times are monotonic seconds."""
 
     node: NodeId
@@ -68,11 +68,11 @@ class Suspicion:
     own: bool = False
     """This node has accused, too."""
     own_refusal_at: float | None = None
-    others: dict[NodeId, Grade] = field(default_factory=dict)
+    others: dict[NodeId, Grade] = {}
     """Distinct accusers but ourselves, at most `kept_accusers`; the lowest NodeIds are kept."""
     refused_elsewhere: bool = False
     """Another member knows of a refusal, too; true for good, whoever is kept in `others`."""
-    spread: dict[NodeId, None] = field(default_factory=dict)
+    spread: dict[NodeId, None] = {}
     """Whose accusations circulate because of us, our own among them: one a member at most."""
     told_dead: bool = False
     """We heard of it first as DEAD: the timer is at its minimum."""

@@ -12,8 +12,9 @@ Whoever was not complete by then becomes complete only by the whole rest, and dr
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import Enum
+
+import msgspec
 
 from reachp2p.core.counters import Counters
 from reachp2p.core.ids import Life, NodeId
@@ -36,8 +37,7 @@ class Outcome(Enum):
     FULL = "full"
 
 
-@dataclass(slots=True)
-class Shelf:
+class Shelf(msgspec.Struct):
     """The records of one node's life."""
 
     life: Life
@@ -45,10 +45,10 @@ class Shelf:
     floor: int = 0
     floor_version: int = 0
     """Version of the head that raised the floor: who holds an older one does not know it."""
-    records: dict[str, Checked[AgentRecord]] = field(default_factory=dict)
+    records: dict[str, Checked[AgentRecord]] = {}
     size: int = 0
     """Signed bytes of `records`."""
-    ahead: dict[int, None] = field(default_factory=dict)
+    ahead: dict[int, None] = {}
     """Versions above `complete` that have been seen; at most as many as records."""
 
 
