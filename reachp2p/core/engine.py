@@ -25,12 +25,13 @@ from reachp2p.core.parts import Parts
 from reachp2p.core.pulls import Pulls
 from reachp2p.core.questions import Questions
 from reachp2p.core.registry.record import RECORDS_BYTES_MAX
+from reachp2p.core.routing.failure import RouteFailed
 from reachp2p.core.settings import Settings
 from reachp2p.core.timing import DrainEnds, LeftSpread, Timing
 from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p.core.upkeep import Upkeep
 from reachp2p.core.views import AgentView, Explanation, MemberView
-from reachp2p.core.wire.messages import HeadUpdate
+from reachp2p.core.wire.messages import HeadUpdate, Request
 from reachp2p.errors import CallFailed, ConfigurationInvalid, ErrorCode
 
 LAG_NOTICED = 0.25
@@ -249,8 +250,20 @@ class Engine:
     # Outputs
 
     def take_effects(self) -> list[Effect]:
-        """What to do now, in order. Packs, piggybacks, signs and encodes."""
-        return self._parts.transmitter.transform(self._parts.effects.take(), self._now)
+        """What to do now, in order. Packs, piggybacks, signs and encodes.
+
+        A request or reply for which its link has no room after all ends its call here, which may add effects.
+        """
+        parts = self._parts
+        done = parts.transmitter.transform(parts.effects.take(), self._now)
+        while unsent := parts.transmitter.take_unsent():
+            for link, message in unsent:
+                if isinstance(message, Request):
+                    parts.caller.on_unsent(link, message, self._now)
+                else:
+                    parts.callee.on_unsent(link, message, self._now)
+            done += parts.transmitter.transform(parts.effects.take(), self._now)
+        return done
 
     def next_deadline(self) -> float | None:
         """When to call `handle_timeout`, or None."""
@@ -288,6 +301,23 @@ class Engine:
     def routable(self, capability: str) -> list[NodeId]:
         """Nodes whose instances a call of `capability` would be offered now, in NodeId order."""
         return self._questions.routable(capability)
+
+    @property
+    def routing_version(self) -> int:
+        """Grows with every change of the routing table: while it stands still, so does `routable`."""
+        return self._parts.routing.version
+
+    def is_callable(self, capability: str) -> bool:
+        """Whether a call of `capability` would go to an instance that nobody doubts, as far as this node can know.
+
+        Before its first exchange of views a newcomer may have been told of instances and not of their deaths; until
+        then only this node itself and those it is linked with count.
+        """
+        return self._questions.is_callable(capability, has_synced=self._upkeep.has_synced)
+
+    def why_not_callable(self, capability: str) -> RouteFailed:
+        """Why `is_callable` is false: 1301 or 1303 with how many instances are known, in which states."""
+        return self._questions.why_not_callable(capability, has_synced=self._upkeep.has_synced)
 
     def schema(self, digest: bytes) -> bytes | None:
         """A JSON Schema by its hash, if it is here."""

@@ -28,6 +28,7 @@ from reachp2p.core.registry.schemas import Schemas
 from reachp2p.core.registry.store import RecordStore
 from reachp2p.core.routing.router import Router
 from reachp2p.core.routing.table import RoutingTable
+from reachp2p.core.routing.unreached import Unreached
 from reachp2p.core.settings import Settings
 from reachp2p.core.snapshot import Snapshot
 from reachp2p.core.timers import Timers
@@ -124,6 +125,7 @@ class Parts:
 
         self.routing = RoutingTable(counters, virtual_nodes=protocol.virtual_nodes)
         self.router = Router(self.routing, rng, counters)
+        self.unreached = Unreached(self.routing, timers, counters)
 
         self.callee = Callee(
             protocol,
@@ -139,6 +141,7 @@ class Parts:
             own=node,
             own_life=lambda: self.own.life,
             router=self.router,
+            unreached=self.unreached,
             links=self.links,
             callee=self.callee,
             addresses=self._addresses,

@@ -10,6 +10,8 @@ from reachp2p.core.membership.member import Member
 from reachp2p.core.parts import Parts
 from reachp2p.core.registry.record import view_of
 from reachp2p.core.routing.explain import explain
+from reachp2p.core.routing.failure import RouteFailed, no_candidate
+from reachp2p.core.routing.stages import Selector
 from reachp2p.core.views import AgentView, Explanation, MemberView
 
 
@@ -99,6 +101,23 @@ class Questions:
     def routable(self, capability: str) -> list[NodeId]:
         """Nodes whose instances a call of `capability` would be offered, in NodeId order."""
         return sorted({instance.node for instance in self._parts.routing.routable(capability)})
+
+    def is_callable(self, capability: str, *, has_synced: bool) -> bool:
+        """Whether a call of `capability` would go to an instance that nobody doubts, as far as this node can know."""
+        instances = self._parts.routing.undoubted(capability)
+        if has_synced or not instances:
+            return bool(instances)
+        own, links = self._parts.own.node, self._parts.links
+        return all(i.node == own or links.link_to(i.node) is not None for i in instances)
+
+    def why_not_callable(self, capability: str, *, has_synced: bool) -> RouteFailed:
+        """Words for `is_callable` being false."""
+        failure = no_candidate(self._parts.routing, Selector(capability, None), doubted=True)
+        if has_synced:
+            return failure
+        return RouteFailed(
+            failure.code, f"{failure.reason}; this node has not yet compared its view with anybody"
+        )
 
     def diagnostics(self) -> dict[str, int]:
         """All counters, and the sizes of all tables."""

@@ -16,6 +16,7 @@ from reachp2p.core.membership.detector import RefusalDialDue, SuspicionEnds, Ver
 from reachp2p.core.membership.life import AskEnds, ChallengeDue, ChallengeEnds, Step
 from reachp2p.core.membership.probe import DirectProbeDue, ProbeDue, ProbeEnds, RelayEnds, RelayNackDue
 from reachp2p.core.parts import Parts
+from reachp2p.core.routing.unreached import UnreachedEnds
 from reachp2p.core.snapshot import SnapshotDue
 from reachp2p.core.timers import TimerKey
 from reachp2p.core.upkeep import (
@@ -57,6 +58,8 @@ class Timing:
                 parts.caller.on_timer(key, now)
             case InvocationDue():
                 parts.callee.on_timer(key, now)
+            case UnreachedEnds():
+                parts.unreached.on_timer(key)
             case AskEnds():
                 return parts.life.on_ask_ends(now)
             case ChallengeDue():

@@ -23,7 +23,7 @@ from reachp2p.core.effects import (
     ToNode,
 )
 from reachp2p.core.events import MemberState
-from reachp2p.core.ids import Address, Ticket
+from reachp2p.core.ids import Address, LinkId, Ticket
 from reachp2p.core.links.table import Links
 from reachp2p.core.membership.detector import Detector
 from reachp2p.core.membership.own import OwnNode
@@ -33,11 +33,14 @@ from reachp2p.core.settings import Settings
 from reachp2p.core.trust.signer import Signer
 from reachp2p.core.wire.codec import encode_message, pack_messages
 from reachp2p.core.wire.datagram import OVERHEAD_BYTES, pack_datagram
-from reachp2p.core.wire.messages import AccusationUpdate, Ack
+from reachp2p.core.wire.messages import AccusationUpdate, Ack, Reply, Request
 
 ARRAY_HEAD_BYTES = 3
 HELD_MAX = 4_096
 """Messages waiting for the disk; a further one is dropped and counted: a disk that slow is reported by its driver."""
+FAILED_MAX = 4_096
+"""Tickets of failed writes that are remembered. Of a ticket older than the oldest of them nobody can say any more that
+it is durable: what names it is dropped, too."""
 
 
 class _Parcel:
@@ -53,7 +56,8 @@ class _Parcel:
 
 
 class Transmitter:
-    """Turns inner effects into effects. Size: at most `HELD_MAX` held messages."""
+    """Turns inner effects into effects. Sizes: `HELD_MAX` held messages, `FAILED_MAX` failed tickets, and no more calls
+    in `take_unsent` than messages in one round."""
 
     def __init__(
         self,
@@ -78,6 +82,11 @@ class Transmitter:
         self._counter = 0
         self._open: dict[Ticket, Table] = {}
         self._held: list[ToNode | ToLink] = []
+        self._failed: dict[Ticket, None] = {}
+        """Tickets of writes that failed, in the order of their failures."""
+        self._forgotten = Ticket(0)
+        """The highest ticket that was among them and is no longer."""
+        self._unsent: list[tuple[LinkId, Request | Reply]] = []
 
     def table_of(self, ticket: Ticket) -> str:
         """Which table an unanswered write is for, for people."""
@@ -88,12 +97,36 @@ class Transmitter:
         """A write is durable, or has failed; returns the messages that may leave now."""
         self._open.pop(ticket, None)
         if not durable:
-            kept = [item for item in self._held if ticket not in item.after]
-            self._counters.add("dropped.message.not_durable", len(self._held) - len(kept))
-            self._held = kept
+            self._fail(ticket)
+            for item in self._held:
+                if ticket in item.after:
+                    self._drop(item, "message.not_durable")
+            self._held = [item for item in self._held if ticket not in item.after]
         ready = [item for item in self._held if not self._waits(item)]
         self._held = [item for item in self._held if self._waits(item)]
         return ready
+
+    def take_unsent(self) -> list[tuple[LinkId, Request | Reply]]:
+        """Requests and replies that have not left and never will: somebody waits for each of them."""
+        unsent, self._unsent = self._unsent, []
+        return unsent
+
+    def _fail(self, ticket: Ticket) -> None:
+        self._failed[ticket] = None
+        if len(self._failed) > FAILED_MAX:
+            oldest = next(iter(self._failed))
+            del self._failed[oldest]
+            self._forgotten = max(self._forgotten, oldest)
+
+    def _has_failed(self, ticket: Ticket) -> bool:
+        return ticket in self._failed or (ticket <= self._forgotten and ticket not in self._open)
+
+    def _drop(self, item: ToNode | ToLink, reason: str | None) -> None:
+        """A message will not leave (`reason` None: counted already); whoever waits for an answer is told."""
+        if reason is not None:
+            self._counters.add(f"dropped.{reason}")
+        if isinstance(item, ToLink) and isinstance(item.message, Request | Reply):
+            self._unsent.append((item.link, item.message))
 
     def _waits(self, item: ToNode | ToLink) -> bool:
         return any(ticket in self._open for ticket in item.after)
@@ -108,8 +141,10 @@ class Transmitter:
                     continue
                 self._pack(item, parcels, out)
             elif isinstance(item, ToLink):
-                if not (item.after and self._hold(item)):
-                    self._links.transmit(item.link, item.message)
+                if not (item.after and self._hold(item)) and not self._links.transmit(
+                    item.link, item.message
+                ):
+                    self._drop(item, None)
             else:
                 if isinstance(item, CloseLink):
                     out.extend(self._links.flush())
@@ -126,10 +161,14 @@ class Transmitter:
         return done
 
     def _hold(self, item: ToNode | ToLink) -> bool:
+        """Whether a message that names tickets must not leave now: it waits, or is dropped."""
+        if any(self._has_failed(ticket) for ticket in item.after):
+            self._drop(item, "message.not_durable")
+            return True
         if not self._waits(item):
             return False
         if len(self._held) >= HELD_MAX:
-            self._counters.add("dropped.message.held_full")
+            self._drop(item, "message.held_full")
         else:
             self._held.append(item)
         return True

@@ -34,7 +34,7 @@ from reachp2p.core.events import CallEnded, Event, MemberChanged, RecordChanged,
 from reachp2p.core.ids import Address, Life, NodeId, check_agent_id, check_capability
 from reachp2p.core.settings import Protocol
 from reachp2p.core.views import AgentView, Explanation, MemberView
-from reachp2p.errors import CallFailed, ErrorCode, LocalProtocolError
+from reachp2p.errors import CallFailed, LocalProtocolError
 from reachp2p.runtime.calls import Calls, result_of
 from reachp2p.runtime.driver import Driver
 from reachp2p.runtime.event_log import EventLog
@@ -294,19 +294,24 @@ class Node:
         return await self._calls.call(self._driver, query, params, **_call_options(timeout, idempotency_key))
 
     async def wait_for(self, capability: str, timeout: float = 30.0) -> None:  # noqa: ASYNC109 (names its own error)
-        """Wait until a call of `capability` would find an instance; after `timeout` seconds, `CallFailed` (13xx)."""
+        """Wait until a call of `capability` would find an instance that nobody doubts.
+
+        A node that has just started first compares its view with another. After `timeout` seconds, `CallFailed` (1301,
+        1303) says how many instances are known, and why none of them will do.
+        """
         check_capability(check_text("capability", capability, "text.summarize"))
         with trio.move_on_after(max(0.0, check_seconds("timeout", timeout))):
-            while not self._driver.engine.routable(capability):
+            while not self._driver.engine.is_callable(capability):
                 self._check_running()
                 with trio.move_on_after(ROUTABLE_RECHECK):
                     await self._changed.wait()
                 self._changed = trio.Event()
             await trio.lowlevel.checkpoint()
             return
-        explanation = self._driver.engine.explain(RouteQuery(capability=capability))
-        code = ErrorCode(explanation.code) if explanation.code else ErrorCode.NO_HEALTHY_INSTANCE
-        raise CallFailed(code, f"{capability} has no instance after {timeout:g} s: {explanation.reason}")
+        failure = self._driver.engine.why_not_callable(capability)
+        raise CallFailed(
+            failure.code, f"{capability} has no instance to rely on after {timeout:g} s: {failure.reason}"
+        )
 
     # Offering
 

@@ -167,11 +167,12 @@ class Application:
 
     # Calling
 
-    def call_in_a_loop(self, loop: Loop) -> None:
-        """Call from now on, and after each restart."""
+    def call_in_a_loop(self, loop: Loop, *, at_once: bool = False) -> None:
+        """Call from now on (`at_once`: this very moment), and after each restart."""
         self.loops.append(loop)
         if self.host.is_running:
-            wait = self.host.world.chance("callers", self.host).random() * FIRST_CALL_AFTER
+            drawn = self.host.world.chance("callers", self.host).random() * FIRST_CALL_AFTER
+            wait = 0.0 if at_once else drawn
             self.host.world.timeline.after(wait, self._call, (self.host.process, len(self.loops) - 1))
 
     def _call(self, argument: tuple[int, int]) -> None:

@@ -169,6 +169,13 @@ class Calls(RuleBasedStateMachine):
             assert started <= (2 if repeatable else 1)
 
     @invariant()
+    def no_request_goes_to_more_than_two_nodes(self) -> None:
+        for node in self.nodes:
+            for call in node.caller._pending.values():
+                assert call.asked <= 2
+                assert call.asked <= call.attempts
+
+    @invariant()
     def bounds_hold(self) -> None:
         for node in self.nodes:
             assert len(node.running) <= PROTOCOL.invocations_max
@@ -182,7 +189,7 @@ class Calls(RuleBasedStateMachine):
             ended = node.end_of(call)
             assert ended.code in ENDS
             assert ended.payload == (question if ended.code == 0 else b"")
-            assert ended.attempts in (1, 2)
+            assert 1 <= ended.attempts <= len(self.nodes)
         for node in self.nodes:
             assert node.leftovers == {}
             assert node.running == {}

@@ -26,7 +26,7 @@ from reachp2p.core.events import Event, MemberState
 from reachp2p.core.ids import Address, LinkId, NodeId, Ticket
 from reachp2p.core.membership.own import OwnNode
 from reachp2p.core.membership.suspicion import transmit_limit
-from reachp2p.core.transmit import HELD_MAX, Transmitter
+from reachp2p.core.transmit import FAILED_MAX, HELD_MAX, Transmitter
 from reachp2p.core.trust.facts import FactChecker
 from reachp2p.core.wire.codec import decode_messages, encode_message
 from reachp2p.core.wire.datagram import Datagram, parse_datagram
@@ -40,6 +40,8 @@ from reachp2p.core.wire.messages import (
     Message,
     Ping,
     RelayedAck,
+    Reply,
+    Request,
 )
 from tests.support import CLUSTER, WALL, Author, KeyedHash, address, checker, life, node_id, settings
 from tests.unit.membership.watch import OWN, Watch
@@ -56,8 +58,11 @@ class FakeLinks:
 
     def __init__(self) -> None:
         self.waiting: list[tuple[LinkId, Message]] = []
+        self.full: list[LinkId] = []
 
     def transmit(self, link: LinkId, message: Message) -> bool:
+        if link in self.full:
+            return False
         self.waiting.append((link, message))
         return True
 
@@ -289,6 +294,12 @@ def test_what_was_sent_on_a_link_leaves_before_the_link_is_closed(desk: Desk) ->
 # Waiting for the disk
 
 
+def request() -> Request:
+    return Request(
+        message_id=bytes(16), life=life(1), agent="a/b", capability="c.d", remaining_ms=1_000, payload=b"x"
+    )
+
+
 def persist(desk: Desk) -> Ticket:
     return desk.effects.persist(Table.LIFE, b"key", b"value")
 
@@ -331,6 +342,51 @@ def test_a_ticket_that_is_durable_already_holds_nothing_up(desk: Desk) -> None:
     desk.take()
     desk.transmitter.settled(ticket, durable=True)
     assert desk.bodies(ToNode(ANN.node, ping(), after=(ticket,))) == [(ANN.node, [ping()])]
+
+
+@pytest.mark.parametrize("message", [Request, Reply])
+def test_what_names_a_write_that_has_failed_already_never_leaves(desk: Desk, message: type[Message]) -> None:
+    failed, durable = persist(desk), persist(desk)
+    desk.take()
+    desk.transmitter.settled(failed, durable=False)
+    desk.transmitter.settled(durable, durable=True)
+    calls = {Request: request(), Reply: Reply(message_id=bytes(16))}
+    sent = desk.take(
+        ToNode(ANN.node, ping(1), after=(failed,)),
+        ToLink(LinkId(2), calls[message], after=(durable, failed)),
+        ToLink(LinkId(3), ping(2), after=(durable,)),
+    )
+    assert sent == [SendFrame(LinkId(3), encode_message(ping(2)))]
+    assert desk.counters.value("dropped.message.not_durable") == 2
+    assert desk.transmitter.take_unsent() == [(LinkId(2), calls[message])]
+    assert desk.transmitter.take_unsent() == []
+
+
+def test_failed_writes_are_remembered_so_long_and_older_ones_are_believed_no_more(desk: Desk) -> None:
+    durable = persist(desk)
+    tickets = [persist(desk) for _ in range(FAILED_MAX + 2)]
+    last = persist(desk)
+    desk.take()
+    desk.transmitter.settled(durable, durable=True)
+    for ticket in tickets:
+        desk.transmitter.settled(ticket, durable=False)
+    for ticket in (*tickets, durable):
+        assert desk.take(ToNode(ANN.node, ping(), after=(ticket,))) == []
+    assert desk.transmitter.settled(last, durable=True) == []
+    assert len(desk.take(ToNode(ANN.node, ping(), after=(last,)))) == 1
+
+
+def test_whoever_waits_for_a_message_that_cannot_leave_is_told(desk: Desk) -> None:
+    """A request larger than its link has promised, one whose write fails, one too many on a slow disk."""
+    desk.links.full.append(LinkId(2))
+    assert desk.take(ToLink(LinkId(2), request()), ToLink(LinkId(2), ping())) == []
+    assert desk.transmitter.take_unsent() == [(LinkId(2), request())]
+    ticket = persist(desk)
+    desk.take(*(ToLink(LinkId(3), ping(n), after=(ticket,)) for n in range(HELD_MAX - 1)))
+    desk.take(*(ToLink(LinkId(link), request(), after=(ticket,)) for link in (4, 5)))
+    assert desk.transmitter.take_unsent() == [(LinkId(5), request())]
+    assert desk.transmitter.settled(ticket, durable=False) == []
+    assert desk.transmitter.take_unsent() == [(LinkId(4), request())]
 
 
 def test_messages_that_wait_for_a_slow_disk_are_bounded(desk: Desk) -> None:

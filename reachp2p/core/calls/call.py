@@ -12,7 +12,11 @@ from reachp2p.core.ids import Life, LinkId, NodeId
 from reachp2p.errors import ErrorCode
 
 ATTEMPTS_MAX = 2
-"""One retry, on another instance (DESIGN §8). More would multiply the load just when instances fail."""
+"""Instances to which one call's request is handed: one retry (DESIGN §8). More would multiply the load just when
+instances fail."""
+INSTANCES_MAX = 16
+"""Instances that one call turns to. Those to which no link opened have seen nothing of it and do no harm: they cost a
+dial, never an attempt. Half of a large pool may be gone, and 16 drawn from it are all dead once in 65,536 calls."""
 REFUSALS_WORTH_A_RETRY = frozenset(
     {
         ErrorCode.UNKNOWN_TARGET,  # our registry is behind: it was withdrawn there
@@ -75,6 +79,9 @@ class Call:
     link: LinkId | None = None
     life: Life | None = None
     attempts: int = 0
+    """Instances turned to."""
+    asked: int = 0
+    """Those among them that the request was handed to a link for."""
     tried: list[NodeId] = field(default_factory=list)
 
     def move(self, happened: CallInput) -> None:
@@ -84,6 +91,11 @@ class Call:
         self.state = after
 
     @property
+    def has_attempts_left(self) -> bool:
+        """Whether another instance may still be turned to."""
+        return self.asked < ATTEMPTS_MAX and self.attempts < INSTANCES_MAX
+
+    @property
     def may_switch(self) -> bool:
         """Whether asking another instance now is safe and still allowed."""
-        return self.attempts < ATTEMPTS_MAX and (self.state is CallState.LINKING or self.repeatable)
+        return self.has_attempts_left and (self.state is CallState.LINKING or self.repeatable)

@@ -33,6 +33,7 @@ QUEUED_BYTES_MAX = 67_108_864
 """Payloads of requests that wait for a place, over all capabilities: 64 of the largest; beyond it 1406."""
 _DETAIL_MAX = 4_096
 _TEXT_MAX = 256
+_UNSENT = "its answer did not fit into what waits for this link"
 
 
 class Callee:
@@ -127,6 +128,17 @@ class Callee:
                 self._counters.add("calls.caller_lost")
                 self._drop(invocation, "the caller's link is lost")
         self._start_waiting()
+
+    def on_unsent(self, link: LinkId, reply: Reply, now: float) -> None:
+        """A reply that was handed to a link has never left. Its caller is told in a few bytes that there is none; if
+        they do not fit either, or the link is not open any more, its end tells the caller."""
+        self._counters.add("calls.reply_unsent")
+        short = Reply(
+            message_id=reply.message_id, code=ErrorCode.NODE_LOST, detail=_UNSENT, executed=reply.executed
+        )
+        if reply == short or not self._links.send(link, short):
+            self._counters.add("calls.reply_dropped")
+            self._links.give_up(link, now)
 
     def on_timer(self, key: InvocationDue, now: float) -> None:
         """The deadline of an accepted request has come."""

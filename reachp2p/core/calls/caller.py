@@ -2,7 +2,7 @@
 
 A call is for one instance on one link to one life. It ends with the reply, with its deadline, when it is cancelled, or
 when that link or that life is gone. If the request has certainly not been executed, or the capability is declared
-repeatable, one other instance is asked before the call fails; what may have been executed and must not run twice ends
+repeatable, another instance is asked before the call fails; what may have been executed and must not run twice ends
 as *outcome unknown*.
 """
 
@@ -13,6 +13,7 @@ from typing import Protocol as TypingProtocol
 
 from reachp2p.core.calls.call import ATTEMPTS_MAX, REFUSALS_WORTH_A_RETRY, Call, CallDue, CallInput, CallState
 from reachp2p.core.calls.callee import LOCAL, Callee
+from reachp2p.core.calls.checks import capability_of, check_spec
 from reachp2p.core.commands import CallSpec, RouteQuery
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Effects
@@ -22,17 +23,16 @@ from reachp2p.core.links.outputs import LinkDown, LinkUp
 from reachp2p.core.links.table import Links
 from reachp2p.core.routing.failure import RouteFailed
 from reachp2p.core.routing.instance import Instance
+from reachp2p.core.routing.unreached import Unreached
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
 from reachp2p.core.wire.messages import Cancel, Reply, Request
-from reachp2p.errors import CallFailed, ErrorCode, InvalidIdentifier
+from reachp2p.errors import CallFailed, ErrorCode
 
 PENDING_BYTES_MAX = 268_435_456
 """Payloads of pending calls, which are kept for a retry: 256 of the largest, or 65,536 of 4 kB."""
 TIMEOUT_MAX = 86_400.0
 """A day: the most that `remaining_ms` can say."""
-PATH_MAX = 16
-"""Agents that a request can name on its path."""
 _KNOWN_CODES = frozenset(int(code) for code in ErrorCode)
 _LOST_CODES = (ErrorCode.NODE_LOST, ErrorCode.OUTCOME_UNKNOWN)
 
@@ -54,6 +54,7 @@ class Caller:
         own: NodeId,
         own_life: Callable[[], Life | None],
         router: Picker,
+        unreached: Unreached,
         links: Links,
         callee: Callee,
         addresses: Callable[[NodeId], Sequence[Address]],
@@ -67,6 +68,7 @@ class Caller:
         self._own = own
         self._own_life = own_life
         self._router = router
+        self._unreached = unreached
         self._links = links
         self._callee = callee
         self._addresses = addresses
@@ -88,9 +90,12 @@ class Caller:
         Raises `CallFailed`, and nothing was sent: 13xx nobody can be asked, 1401 no time is left, 1404 the payload is
         too large, 1406 too many calls are pending, 1407 the chain of calls is too long, 1411 this node is leaving.
         """
-        self._check(spec)
+        if self._is_draining:
+            raise CallFailed(ErrorCode.NODE_LOST, "this node is leaving and starts no further calls")
+        check_spec(spec, self._protocol)
+        self._check_room(spec)
         instance = self._router.pick(spec.query)
-        capability = _capability(spec.query, instance)
+        capability = capability_of(spec.query, instance)
         info = instance.info.capabilities[capability]
         timeout = spec.timeout if spec.timeout is not None else (info.timeout or self._protocol.call_timeout)
         call = Call(
@@ -126,6 +131,14 @@ class Caller:
         for call in list(self._pending.values()):
             self._withdraw(call, now)
             self._end(call, code, detail, now)
+
+    def _check_room(self, spec: CallSpec) -> None:
+        is_full = len(self._pending) >= self._protocol.pending_calls_max
+        if is_full or self._pending_bytes + len(spec.payload) > PENDING_BYTES_MAX:
+            self._counters.add("calls.refused.pending")
+            raise CallFailed(
+                ErrorCode.REFUSED_FULL, f"{len(self._pending)} calls of this node are pending already"
+            )
 
     # Questions
 
@@ -163,6 +176,7 @@ class Caller:
 
     def on_link_up(self, up: LinkUp, now: float) -> None:
         """A link is open: what waited for it is sent."""
+        self._unreached.on_reached(up.node)
         for call in self._calls_at(up.node):
             if call.state is CallState.LINKING:
                 link = self._links.link_to(up.node)
@@ -177,6 +191,8 @@ class Caller:
             return
         other = self._links.link_to(node)
         is_dialling = self._links.is_dialling(node)
+        if not down.was_proven and other is None and not is_dialling:
+            self._unreached.on_failed(node, now)  # before anybody picks another instance
         for call in self._calls_at(node):
             if call.state is CallState.ASKED and call.link == down.link:
                 if down.clean and other is not None and self._links.life_of(other) == call.life:
@@ -185,6 +201,19 @@ class Caller:
                     self._attempt_over(call, ErrorCode.NODE_LOST, _lost(down), now, executed=True)
             elif call.state is CallState.LINKING and other is None and not is_dialling:
                 self._attempt_over(call, ErrorCode.NODE_LOST, _unreached(down), now, executed=False)
+
+    def on_unsent(self, link: LinkId, request: Request, now: float) -> None:
+        """A request that was handed to a link has never left: its link has ended since, or was fuller than promised."""
+        call = self._pending.get(request.message_id)
+        if call is None or call.state is not CallState.ASKED or call.link != link:
+            return  # cancelled since, or its link is known to be lost
+        self._counters.add("calls.unsent")
+        call.asked -= 1
+        if self._links.link_to(call.node) == link:
+            code, detail = ErrorCode.REFUSED_FULL, "too much waits for its link already"
+        else:
+            code, detail = ErrorCode.NODE_LOST, "its link ended before the request was sent"
+        self._attempt_over(call, code, detail, now, executed=False)
 
     def on_member_gone(self, node: NodeId, life: Life, now: float, *, left: bool = False) -> None:
         """A member's life is over (DEAD, `left` or replaced): what was asked of it ends or goes elsewhere at once.
@@ -222,7 +251,7 @@ class Caller:
         self._by_node.setdefault(call.node, {})[call.id] = call
         link = LOCAL if call.node == self._own else self._links.link_to(call.node)
         if link is not None:
-            self._set_due(call, now, may_switch=call.repeatable)
+            self._set_due(call, now, may_switch=call.repeatable and call.asked + 1 < ATTEMPTS_MAX)
             self._ask(call, link, now)
         elif self._links.ensure(call.node, self._addresses(call.node), now) is not None:
             self._set_due(call, now, may_switch=True)
@@ -233,7 +262,7 @@ class Caller:
     def _set_due(self, call: Call, now: float, *, may_switch: bool) -> None:
         """An attempt that could be followed by another gets a share of the time that is left."""
         at = call.deadline
-        if may_switch and call.attempts < ATTEMPTS_MAX:
+        if may_switch and call.has_attempts_left:
             at = now + (at - now) * self._protocol.attempt_fraction
         self._timers.set(CallDue(call.id), at)
 
@@ -246,6 +275,7 @@ class Caller:
         if self._links.send(link, self._request(call, life, now)):
             call.move(CallInput.SENT)
             call.link, call.life = link, life
+            call.asked += 1
         else:
             detail = "too much waits for its link already"
             self._attempt_over(call, ErrorCode.REFUSED_FULL, detail, now, executed=False)
@@ -257,6 +287,7 @@ class Caller:
             return
         call.move(CallInput.SENT)
         call.link, call.life = LOCAL, life
+        call.asked += 1
         self._callee.on_request(LOCAL, self._own, life, self._request(call, life, now), now)
 
     def _request(self, call: Call, life: Life, now: float) -> Request:
@@ -280,7 +311,7 @@ class Caller:
 
     def _attempt_over(self, call: Call, code: ErrorCode, detail: str, now: float, *, executed: bool) -> None:
         """The instance cannot answer any more. `executed`: it may have run the handler."""
-        may_retry = call.attempts < ATTEMPTS_MAX and (call.repeatable or not executed)
+        may_retry = call.has_attempts_left and (call.repeatable or not executed)
         if may_retry and now < call.deadline and self._switch(call, now, is_over=True):
             return
         if executed:
@@ -292,11 +323,13 @@ class Caller:
         """Ask another instance instead; false, and nothing has changed, if there is none."""
         try:
             instance = self._router.pick(call.spec.query, exclude=call.tried)
-            capability = _capability(call.spec.query, instance)
+            capability = capability_of(call.spec.query, instance)
         except RouteFailed:
             return False
         if not is_over:
             self._withdraw(call, now)
+        if call.state is CallState.LINKING:
+            self._counters.add("calls.passed_over")  # it has seen nothing of this call
         self._unlist(call)
         call.move(CallInput.RETRIED)
         call.node, call.agent, call.capability = instance.node, instance.agent, capability
@@ -356,56 +389,6 @@ class Caller:
             self._counters.add("calls.reply_unmatched")
         else:
             self.on_reply(LOCAL, self._own, life, reply, now)
-
-    def _check(self, spec: CallSpec) -> None:
-        if self._is_draining:
-            raise CallFailed(ErrorCode.NODE_LOST, "this node is leaving and starts no further calls")
-        size = len(spec.payload)
-        if size > self._protocol.payload_max:
-            raise CallFailed(
-                ErrorCode.PAYLOAD_TOO_LARGE,
-                f"the payload has {size} bytes, at most {self._protocol.payload_max}; pass a reference instead",
-            )
-        if spec.timeout is not None and not spec.timeout > 0:
-            raise CallFailed(
-                ErrorCode.DEADLINE_EXCEEDED, f"the deadline has passed ({spec.timeout:.3f} s are left)"
-            )
-        if (spec.hops_left is not None and spec.hops_left <= 0) or len(spec.path) >= PATH_MAX:
-            raise CallFailed(ErrorCode.HOPS_USED_UP, f"a chain of {self._protocol.hops_max} calls ends here")
-        is_full = len(self._pending) >= self._protocol.pending_calls_max
-        if is_full or self._pending_bytes + size > PENDING_BYTES_MAX:
-            self._counters.add("calls.refused.pending")
-            raise CallFailed(
-                ErrorCode.REFUSED_FULL, f"{len(self._pending)} calls of this node are pending already"
-            )
-        _check_texts(spec)
-
-
-def _capability(query: RouteQuery, instance: Instance) -> str:
-    """The capability that is meant. An agent alone is enough if it has just one."""
-    if query.capability is not None:
-        return query.capability
-    names = list(instance.info.capabilities)
-    if len(names) != 1:
-        offered = ", ".join(names[:5]) or "none"
-        raise RouteFailed(
-            ErrorCode.TARGET_NOT_SPECIFIED,
-            f"agent {instance.agent!r} has several capabilities, name one: {offered}",
-        )
-    return names[0]
-
-
-def _check_texts(spec: CallSpec) -> None:
-    """What would not survive the wire is refused here, where its author can see it."""
-    for name, text in (
-        ("content_type", spec.content_type),
-        ("idempotency_key", spec.idempotency_key),
-        ("traceparent", spec.traceparent),
-    ):
-        if text is not None and (len(text) > 256 or not text.isprintable()):
-            raise InvalidIdentifier(f"{name}: at most 256 printable characters")
-    if spec.session_id is not None and len(spec.session_id) != MESSAGE_ID_BYTES:
-        raise InvalidIdentifier(f"session_id: {MESSAGE_ID_BYTES} bytes")
 
 
 def _lost(down: LinkDown) -> str:

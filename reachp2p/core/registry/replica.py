@@ -92,7 +92,7 @@ class Replica:
         The records of one node are never split over two frames, and the frame that has them says through which version
         the receiver is now complete: a node whose frame got lost is incomplete, never wrong.
         """
-        packer = _Packer(exchange)
+        packer = _Packer(exchange, self._own_head(now))
         wall = self._clock.at(now)
         for entry in theirs:
             head = self._head(NodeId(entry.node), now)
@@ -108,17 +108,28 @@ class Replica:
                 have = entry.complete if same_life else 0
                 if ours.complete > have:
                     packer.records([r.data for r in self._store.after(NodeId(entry.node), have)], ours)
-            if ours.dead and member is not None and not _knows_of_death(entry, ours):
+            if member is not None and _is_doubt_news(member.state, entry, ours):
                 doubt = self._detector.doubt(member, now)
                 if doubt is not None:
                     packer.doubt(doubt)
         return packer.finish()
+
+    def _own_head(self, now: float) -> bytes:
+        return self._own.head(now).data if self._own.life is not None else b""
 
     def _head(self, node: NodeId, now: float) -> Checked[Head] | None:
         if node == self._own.node:
             return self._own.head(now) if self._own.life is not None else None
         member = self._table.get(node)
         return member.head if member is not None else None
+
+
+def _is_doubt_news(state: MemberState, theirs: DigestEntry, ours: DigestEntry) -> bool:
+    """Whether our doubt of a member is to be told: a death they do not know of, and any doubt with a head that is news
+    to them. What else we suspect reaches them by gossip, but that may have fallen silent before a newcomer came."""
+    if ours.dead:
+        return not _knows_of_death(theirs, ours)
+    return state is MemberState.SUSPECT and numbers(ours) > numbers(theirs)
 
 
 def _knows_of_death(theirs: DigestEntry, ours: DigestEntry) -> bool:
@@ -131,8 +142,10 @@ def _knows_of_death(theirs: DigestEntry, ours: DigestEntry) -> bool:
 class _Packer:
     """Fills deltas one after the other."""
 
-    def __init__(self, exchange: int) -> None:
+    def __init__(self, exchange: int, own_head: bytes) -> None:
+        """`own_head` goes before the first doubt: nobody believes the doubt of a stranger."""
         self._exchange = exchange
+        self._own_head = own_head
         self._done: list[SyncDelta] = []
         self._clear()
 
@@ -160,6 +173,8 @@ class _Packer:
         self._clear()
 
     def head(self, data: bytes) -> None:
+        if data == self._own_head:
+            self._own_head = b""
         self._room(self._heads)
         self._heads.append(data)
 
@@ -174,6 +189,8 @@ class _Packer:
         self._through.append(through)
 
     def doubt(self, data: bytes) -> None:
+        if self._own_head:
+            self.head(self._own_head)
         self._room(self._doubts)
         self._doubts.append(data)
 

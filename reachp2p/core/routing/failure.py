@@ -12,6 +12,7 @@ from reachp2p.core.routing.table import RoutingTable
 from reachp2p.errors import CallFailed, ErrorCode
 
 ALREADY_TRIED = "already tried"
+UNDOUBTED = "ALIVE as far as is known here"
 _SIMILAR = 0.6
 """difflib's own cutoff for close matches: `text.sumarize` finds `text.summarize`, `summarize` too."""
 _CHEAP = 24
@@ -28,9 +29,12 @@ class RouteFailed(CallFailed):
         self.reason = reason
 
 
-def no_candidate(table: RoutingTable, selector: Selector, exclude: Collection[NodeId] = ()) -> RouteFailed:
+def no_candidate(
+    table: RoutingTable, selector: Selector, exclude: Collection[NodeId] = (), *, doubted: bool = False
+) -> RouteFailed:
     """Why no instance is left for `selector`. The code is that of the last stage that any instance reached.
 
+    `doubted`: instances that calls avoid do not count either, and those that nobody doubts are listed as such.
     Looks at every instance under the name, and at every name if there is none: for the error path only.
     """
     depth = -1
@@ -38,7 +42,10 @@ def no_candidate(table: RoutingTable, selector: Selector, exclude: Collection[No
     reasons: dict[str, int] = {}
     for instance in table.known(selector):
         verdict, stage = judge(table.stages, selector, instance)
-        if verdict is not Verdict.REMOVE or stage is None:
+        if doubted and verdict is not Verdict.REMOVE:
+            reached, found = len(table.stages), ErrorCode.NO_HEALTHY_INSTANCE
+            why = UNDOUBTED if stage is None else stage.why(selector, instance)
+        elif verdict is not Verdict.REMOVE or stage is None:
             assert instance.node in exclude, "an instance that is placed and was not tried is a candidate"
             reached, found, why = len(table.stages), ErrorCode.NO_HEALTHY_INSTANCE, ALREADY_TRIED
         else:

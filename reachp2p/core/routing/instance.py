@@ -46,7 +46,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     """One agent on one node at one moment. A change makes a new one: whoever holds one keeps the life it was picked in.
 
     `state`, `refused`, `node_name` and `node_life` are the node's as it is believed now (None: never heard of, or
-    forgotten); `info.life` is the life that registered it.
+    forgotten); `unreached`: no link to it opens from here; `info.life` is the life that registered it.
     """
 
     key: InstanceKey
@@ -55,6 +55,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     refused: bool
     node_life: Life | None
     info: InstanceInfo
+    unreached: bool = False
 
     @property
     def node(self) -> NodeId:

@@ -110,8 +110,8 @@ class Tags:
 class Liveness:
     """Is its node there, in the life that registered it?
 
-    DEAD, LEFT and unknown nodes and records of another life are out. SUSPECT nodes and nodes whose process answered by
-    refusal keep their place and are avoided.
+    DEAD, LEFT and unknown nodes and records of another life are out. SUSPECT nodes, nodes whose process answered by
+    refusal and nodes to which no link opens from here keep their place and are avoided.
     """
 
     name = "liveness"
@@ -123,7 +123,8 @@ class Liveness:
         if state is MemberState.ALIVE or state is MemberState.SUSPECT:
             if instance.node_life != instance.info.life:
                 return Verdict.REMOVE
-            return Verdict.AVOID if instance.refused or state is MemberState.SUSPECT else Verdict.PASS
+            doubted = instance.refused or instance.unreached or state is MemberState.SUSPECT
+            return Verdict.AVOID if doubted else Verdict.PASS
         return Verdict.REMOVE
 
     def why(self, selector: Selector, instance: Instance) -> str:
@@ -136,6 +137,8 @@ class Liveness:
                 return "registered by another life"
             if instance.refused:
                 return "process gone"
+            if instance.unreached and state is MemberState.ALIVE:
+                return "not reached from here"
         return str(state.value)
 
 

@@ -11,6 +11,7 @@ are at most `pools_max`, the least recently used is dropped first (counter `rout
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from reachp2p.core.counters import Counters
@@ -33,6 +34,7 @@ class _Node:
     refused: bool = False
     name: str = ""
     life: Life | None = None
+    unreached: bool = False
     agents: dict[str, Instance] = field(default_factory=dict)
 
 
@@ -109,12 +111,32 @@ class RoutingTable:
             entry = self._nodes[node] = _Node()
         elif (entry.state, entry.refused, entry.name, entry.life) == (state, refused, node_name, life):
             return False
+        if life != entry.life or (state is MemberState.ALIVE and entry.state is not state):
+            entry.unreached = False  # it has told news of itself since
         entry.state, entry.refused, entry.name, entry.life = state, refused, node_name, life
-        for old in list(entry.agents.values()):
-            self._replace(entry, old.key, old, _instance(old.key, entry, old.info))
+        self._rejudge(entry)
         self._forget_if_empty(node, entry)
         self.version += 1
         return True
+
+    def set_unreached(self, node: NodeId, unreached: bool) -> bool:
+        """Whether no link to a node opens from here; false if that is not new, or the node not known."""
+        entry = self._nodes.get(node)
+        if entry is None or entry.unreached is unreached:
+            return False
+        entry.unreached = unreached
+        self._rejudge(entry)
+        self.version += 1
+        return True
+
+    def is_unreached(self, node: NodeId) -> bool:
+        """Whether a node is marked as not reached from here."""
+        entry = self._nodes.get(node)
+        return entry is not None and entry.unreached
+
+    def _rejudge(self, entry: _Node) -> None:
+        for old in list(entry.agents.values()):
+            self._replace(entry, old.key, old, _instance(old.key, entry, old.info))
 
     def reconsider(self, node: NodeId, agent: str) -> None:
         """A stage judges this instance otherwise than before: judge it again in every pool."""
@@ -198,10 +220,15 @@ class RoutingTable:
         del named.pools[selector]
         self._counters.add("routing.pools.evicted")
 
-    def routable(self, capability: str) -> list[Instance]:
-        """The instances that a call of `capability` could go to now, in key order."""
-        pool = self.peek(Selector(capability, None))
-        return list(pool.candidates().items) if pool is not None else []
+    def routable(self, capability: str) -> Sequence[Instance]:
+        """The instances that a call of `capability` could go to now, in key order. Valid until the table changes."""
+        pool = self.pool(Selector(capability, None))
+        return pool.candidates().items if pool is not None else ()
+
+    def undoubted(self, capability: str) -> Sequence[Instance]:
+        """Those of `routable` that no stage avoids. Valid until the table changes."""
+        pool = self.pool(Selector(capability, None))
+        return pool.preferred.items if pool is not None else ()
 
     def known(self, selector: Selector) -> list[Instance]:
         """Every instance under the name of a selector, whatever its state, in key order."""
@@ -255,4 +282,5 @@ def _instance(key: InstanceKey, entry: _Node, info: InstanceInfo) -> Instance:
         refused=entry.refused,
         node_life=entry.life,
         info=info,
+        unreached=entry.unreached,
     )

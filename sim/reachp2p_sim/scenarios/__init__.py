@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from reachp2p_sim.scenarios import failures, partitions, random_faults, restarts
+from reachp2p_sim.scenarios import failures, newcomers, partitions, random_faults, restarts
 from reachp2p_sim.scenarios.base import SCENARIOS, Options, Scenario, Value
 
-__all__ = ["SCENARIOS", "Options", "Scenario", "Value", "failures", "partitions", "random_faults", "restarts"]
+__all__ = [
+    "SCENARIOS",
+    "Options",
+    "Scenario",
+    "Value",
+    "failures",
+    "newcomers",
+    "partitions",
+    "random_faults",
+    "restarts",
+]

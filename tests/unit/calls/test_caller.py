@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 from msgspec.structs import replace
 
+from reachp2p.core.calls.call import INSTANCES_MAX
 from reachp2p.core.commands import CallSpec, InvokeResult, RouteQuery
 from reachp2p.core.counters import Counters
-from reachp2p.core.effects import SendFrame
-from reachp2p.core.ids import LinkId
+from reachp2p.core.effects import LinkEnd, SendFrame
+from reachp2p.core.events import MemberState
+from reachp2p.core.ids import LinkId, NodeId
+from reachp2p.core.routing.instance import Instance
 from reachp2p.core.settings import Protocol
 from reachp2p.core.wire.messages import Reply
 from reachp2p.errors import CallFailed, ErrorCode, InvalidIdentifier
@@ -281,62 +286,6 @@ def test_a_link_that_opens_from_either_side_takes_the_mark_away() -> None:
     b.dial(a)
     world.run()
     assert not a.table.is_unreached(b.node)
-
-
-# What a link has promised and cannot keep
-
-
-def full_link(a: Node, b: Node) -> LinkId:
-    """The link from `a` to `b`, whose driver takes nothing more."""
-    a.dial(b)
-    a.net.run()
-    link = a.links.link_to(b.node)
-    assert link is not None
-    a.links.on_writable(link, 0, a.net.now)
-    a.net.gated.add(a.name)
-    return link
-
-
-LONG = {"idempotency_key": "é" * 256, "traceparent": "é" * 256, "path": ("é" * 256,) * 10}
-"""Texts of 6 kB around a payload, more than a link's promise counts with."""
-
-
-def test_a_request_larger_than_its_promise_goes_to_another_instance_at_once() -> None:
-    world, a, b, c = trio(link_queue_max=20_000)
-    full_link(a, b)
-    call = a.call(b"x" * 18_000, **LONG)
-    world.run()
-    assert a.counters.value("dropped.link.queue_full") == 1
-    assert a.counters.value("calls.unsent") == 1
-    assert a.caller.is_busy(c.node)
-    assert a.end_of(call).code == ErrorCode.REFUSED_FULL if a.ended else a.caller.pending == 1
-
-
-def test_a_request_that_fits_no_link_ends_at_once_and_says_why() -> None:
-    world, a, b, c = trio(link_queue_max=20_000)
-    full_link(a, b)
-    full_link(a, c)
-    call = a.call(b"x" * 18_000, **LONG)
-    ended = a.end_of(call)
-    assert (ended.code, ended.detail) == (ErrorCode.REFUSED_FULL, "too much waits for its link already")
-    assert a.counters.value("calls.unsent") == 2
-    assert nothing_left(a)
-    world.run()
-    assert b.invoked == c.invoked == []
-
-
-@pytest.mark.parametrize("repeatable", [True, False])
-def test_a_reply_larger_than_its_promise_ends_the_call_at_once(repeatable: bool) -> None:
-    world, a, b, c = trio(link_queue_max=20_000, repeatable=repeatable)
-    call = a.call()
-    world.run()
-    link = b.links.link_to(a.node)
-    assert link is not None
-    b.links.on_writable(link, 0, world.now)
-    world.gated.add("b")
-    b.finish(result=InvokeResult(code=ErrorCode.HANDLER_FAILED, detail="x"))
-    b.callee.on_request(link, a.node, a.life, request(b, b"first"), world.now)
-    b.callee.on_request(link, a.node, a.life, request(b, call), world.now)
 
 
 def test_a_node_without_an_address_is_passed_over_at_once() -> None:
@@ -684,6 +633,84 @@ def test_each_reply_becomes_one_end_with_a_known_code(reply: Reply, code: ErrorC
     a.perform()
     assert a.end_of(call).code == code
     assert a.leftovers == {}
+
+
+# What a link has promised and cannot keep
+
+LONG = {"idempotency_key": "é" * 256, "traceparent": "é" * 256, "path": ("é" * 256,) * 10}
+"""Texts of 6 kB around a payload: more than a link's promise counts with."""
+
+
+def test_a_request_larger_than_its_promise_goes_to_another_instance_at_once() -> None:
+    world, a, b, c = trio(link_queue_max=8_000)
+    for node in (b, c):
+        a.dial(node)
+    world.run()
+    link = a.links.link_to(b.node)
+    assert link is not None
+    a.links.on_writable(link, 0, world.now)
+    world.gated.add("a")
+    first = a.call(b"x" * 3_000)  # waits on the link to b
+    call = a.call(**LONG)
+    world.run()
+    assert a.counters.value("dropped.link.queue_full") == a.counters.value("calls.unsent") == 1
+    assert [invoke.message_id for invoke in c.invoked] == [call]
+    c.finish()
+    world.writable(a, link)
+    world.run()
+    b.finish()
+    world.run()
+    assert (a.end_of(call).code, a.end_of(call).attempts) == (0, 2)
+    assert (a.end_of(first).code, a.end_of(first).node) == (0, b.node)
+    assert nothing_left(a, b, c)
+
+
+def test_a_request_that_fits_no_link_ends_at_once_and_says_why() -> None:
+    world, a, b, c = trio(link_queue_max=4_000)
+    call = a.call(**LONG)
+    world.run()
+    ended = a.end_of(call)
+    assert (ended.code, ended.detail) == (ErrorCode.REFUSED_FULL, "too much waits for its link already")
+    assert (ended.attempts, a.counters.value("calls.unsent")) == (2, 2)
+    assert b.invoked == c.invoked == []
+    assert nothing_left(a, b, c)
+
+
+@pytest.mark.parametrize("repeatable", [True, False])
+def test_a_reply_larger_than_its_promise_ends_the_call_at_once(repeatable: bool) -> None:
+    world, a, b, c = trio(link_queue_max=4_000, repeatable=repeatable)
+    call = a.call()
+    world.run()
+    b.finish(result=InvokeResult(code=ErrorCode.HANDLER_FAILED, detail="é" * 4_000))
+    world.run()
+    assert b.counters.value("calls.reply_unsent") == 1
+    if repeatable:
+        c.finish()
+        world.run()
+        assert (a.end_of(call).code, a.end_of(call).node) == (0, c.node)
+    else:
+        ended = a.end_of(call)
+        assert ended.code == ErrorCode.OUTCOME_UNKNOWN
+        assert "did not fit" in ended.detail
+    assert a.downs == []  # nobody else on this link suffers
+    assert nothing_left(a, b, c)
+
+
+def test_a_reply_of_which_not_even_the_news_fits_ends_the_link() -> None:
+    world, a, b, _ = trio(link_queue_max=4_000)
+    call = a.call()
+    world.run()
+    link = b.links.link_to(a.node)
+    assert link is not None
+    b.links.on_writable(link, 0, world.now)
+    for _ in range(3):  # promised, not yet queued
+        assert b.links.send(link, Reply(message_id=bytes(16), detail="x" * 1_000))
+    b.callee.on_unsent(link, Reply(message_id=call, payload=b"the answer"), world.now)
+    b.fire()
+    world.run()
+    assert a.end_of(call).code == ErrorCode.OUTCOME_UNKNOWN
+    assert [down.end for down in a.downs] == [LinkEnd.LOST]
+    assert nothing_left(a, b)
 
 
 # Links that come and go

@@ -9,12 +9,14 @@ from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.caller import Caller
 from reachp2p.core.calls.invocation import InvocationDue
 from reachp2p.core.commands import AgentSpec, CallSpec, CapabilitySpec, InvokeResult, RouteQuery
-from reachp2p.core.effects import CancelInvoke, Effect, Invoke, LinkEnd, Notify
+from reachp2p.core.effects import CancelInvoke, Effect, Invoke, LinkEnd, Notify, ToLink
 from reachp2p.core.events import CallEnded, MemberState
 from reachp2p.core.ids import Address, Life, NodeId
 from reachp2p.core.links.outputs import LinkDown, LinkMessage, LinkOutput, LinkUp
 from reachp2p.core.routing.failure import RouteFailed
 from reachp2p.core.routing.instance import CapabilityInfo, Instance, InstanceInfo
+from reachp2p.core.routing.table import RoutingTable
+from reachp2p.core.routing.unreached import Unreached
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import TimerKey
 from reachp2p.core.wire.messages import Cancel, Reply, Request
@@ -65,11 +67,14 @@ class Node(Side):
             timers=self.timers,
             counters=self.counters,
         )
+        self.table = RoutingTable(self.counters)
+        """Knows the marks of nodes that could not be reached; the order of picks is the world's."""
         self.caller = Caller(
             protocol,
             own=node,
             own_life=lambda: self.life,
             router=world.router,
+            unreached=Unreached(self.table, self.timers, self.counters),
             links=self.links,
             callee=self.callee,
             addresses=world.addresses,
@@ -82,6 +87,7 @@ class Node(Side):
         self.on_output = self._dispatch
         self.on_timer = self._timer
         self.on_effect = self._effect
+        self.on_unsent = self._unsent
 
     # What a test does
 
@@ -175,6 +181,12 @@ class Node(Side):
                 self.caller.on_link_down(output, now)
             case _:
                 raise AssertionError(output)
+
+    def _unsent(self, item: ToLink) -> None:
+        if isinstance(item.message, Request):
+            self.caller.on_unsent(item.link, item.message, self.net.now)
+        elif isinstance(item.message, Reply):
+            self.callee.on_unsent(item.link, item.message, self.net.now)
 
     def _timer(self, key: TimerKey, now: float) -> None:
         if isinstance(key, CallDue):

@@ -113,6 +113,8 @@ class Side:
         self.on_effect: Callable[[Effect], None] | None = None
         """For the effects that are not a link's."""
         self.on_timer: Callable[[TimerKey, float], None] | None = None
+        self.on_unsent: Callable[[ToLink], None] = lambda item: None
+        """For messages that were noted and found no room on their link when they were to leave."""
         self.ends: dict[LinkId, tuple[Wire, End]] = {}
         self.links = Links(
             Settings(cluster_id=cluster_id, name=name, addresses=(self.address,), protocol=protocol),
@@ -171,15 +173,19 @@ class Side:
     def perform(self) -> None:
         """Take the effects as an engine would and carry them out."""
         performed: list[Effect] = []
+        unsent: list[ToLink] = []
         for item in self.effects.take():
             if isinstance(item, ToLink):
-                self.links.transmit(item.link, item.message)
+                if not self.links.transmit(item.link, item.message):
+                    unsent.append(item)
             elif isinstance(item, CloseLink):
                 performed += self.links.flush()
                 performed.append(item)
             else:
                 assert not hasattr(item, "piggyback"), "links and calls send no datagrams"
                 performed.append(item)  # type: ignore[arg-type]
+        for item in unsent:
+            self.on_unsent(item)
         performed += self.links.flush()
         self.performed += performed
         for effect in performed:
@@ -192,6 +198,8 @@ class Side:
             else:
                 assert self.on_effect is not None, effect
                 self.on_effect(effect)
+        if unsent:
+            self.perform()
 
     def fire(self) -> None:
         """Run all timers that are due."""

@@ -236,8 +236,30 @@ def test_a_death_is_told_with_the_head_that_it_is_about(desk: Desk) -> None:
     desk.table.doubt(ANN.node, DEAD, 0.0, "")
     for older in (absent(ANN.node), changed(desk.entry(ANN), incarnation=0, dead=True)):
         delta = desk.delta(older)
-        assert len(delta.heads) == 1
+        assert [checker().open(Head, data).fact.node for data in delta.heads] == [ANN.node, ME.node]
         assert [d.incarnation for d in doubts(delta)] == [1]
+
+
+def test_a_suspicion_is_told_with_a_head_that_is_news_and_only_then(desk: Desk) -> None:
+    """Accusations circulate for a moment only: whoever comes later would take the suspect for alive."""
+    desk.meet(ANN.head(incarnation=1))
+    desk.table.doubt(ANN.node, MemberState.SUSPECT, 0.0, "")
+    assert [d.grade for d in doubts(desk.delta(absent(ANN.node)))] == [Grade.SILENCE]
+    assert [d.incarnation for d in doubts(desk.delta(changed(desk.entry(ANN), incarnation=0)))] == [1]
+    assert desk.deltas(desk.entry(ANN)) == []
+
+
+def test_our_own_head_goes_before_our_first_doubt_once(desk: Desk) -> None:
+    """Nobody believes the doubt of a stranger, and our own entry may come a page later."""
+    for number in range(100, 300):
+        desk.meet(Author(number).head())
+    desk.table.doubt(node_id(100), DEAD, 0.0, "")
+    desk.table.doubt(node_id(290), DEAD, 0.0, "")
+    deltas = desk.deltas(*(absent(node_id(number)) for number in range(100, 300)))
+    own = [[checker().open(Head, d).fact.node for d in delta.heads].count(ME.node) for delta in deltas]
+    assert own == [1] + [0] * (len(deltas) - 1)
+    told = [len(delta.doubts) for delta in deltas]
+    assert (told[0], sum(told)) == (1, 2)
 
 
 @pytest.mark.parametrize("newer", [{"incarnation": 1}, {"life": life(2)}, {"left": True}])

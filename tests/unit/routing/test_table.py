@@ -11,6 +11,7 @@ from reachp2p.core.ids import Life
 from reachp2p.core.routing.instance import CapabilityInfo, InstanceInfo
 from reachp2p.core.routing.stages import Selector
 from reachp2p.core.wire.facts import AgentRecord, Capability
+from tests.unit.routing.conftest import numbers
 
 SECOND = Life(2, bytes(16))
 SUMMARIZE = Selector("text.summarize", None)
@@ -171,11 +172,35 @@ def test_a_look_caches_and_evicts_nothing(small_desk: Any) -> None:
     desk.offer(1, "nlp/all", "a", "b", "c")
     for name in "abc":
         assert len(desk.table.peek(Selector(name, None)).placed) == 1
-        assert desk.routable(name) == [1]
     assert desk.table.sizes()["routing.pools"] == 0
     assert desk.table.peek(Selector("d", None)) is None
     cached = desk.table.pool(Selector("a", None))
     assert desk.table.peek(Selector("a", None)) is cached
+
+
+def test_asking_again_who_is_routable_builds_nothing(desk: Any) -> None:
+    """A watcher asks every 20 ms, with a thousand instances."""
+    desk.offer(1)
+    desk.offer(2, state=MemberState.SUSPECT)
+    first = desk.table.routable("text.summarize")
+    assert desk.table.routable("text.summarize") is first
+    assert desk.table.sizes()["routing.pools"] == 1
+    desk.believe(1, MemberState.DEAD)
+    assert desk.routable() == [2]
+    assert desk.table.routable("nobody.offers") == ()
+
+
+def test_the_undoubted_are_those_that_no_call_avoids(desk: Any) -> None:
+    desk.offer(1)
+    desk.offer(2, state=MemberState.SUSPECT)
+    desk.offer(3, refused=True)
+    desk.offer(4)
+    desk.table.set_unreached(desk.node(4), True)
+    assert numbers(desk.table.undoubted("text.summarize")) == [1]
+    desk.believe(1, MemberState.DEAD)
+    assert desk.table.undoubted("text.summarize") == []
+    assert desk.routable() == [2, 3, 4]
+    assert desk.table.undoubted("nobody.offers") == ()
 
 
 def test_pools_and_fingerprints_do_not_depend_on_history(twin_desks: Any) -> None:
