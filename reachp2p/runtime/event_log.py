@@ -23,6 +23,8 @@ from reachp2p.runtime.text import plain
 
 logger = logging.getLogger("reachp2p.node")
 
+LAG_INTERVAL = 30.0
+"""Seconds between two warnings of our own lateness; the counter `lag.noticed` has each."""
 NAMES_MAX = 256
 """Shared names that are told; beyond them the counter `members.name_shared` goes on."""
 
@@ -32,6 +34,9 @@ class EventLog:
 
     def __init__(self) -> None:
         self._shared_names: dict[str, None] = {}
+        self._lag_said_at = float("-inf")
+        self._lags: list[float] = [0, 0.0]
+        """How many since, and their seconds."""
 
     def __call__(self, event: Event) -> None:
         """Log one event."""
@@ -76,9 +81,20 @@ class EventLog:
             case NameShared():
                 self._say_shared(event)
             case Lagged():
-                logger.warning("this process got no time for %.1f s: doubting itself first", event.seconds)
+                self._say_lagged(event)
             case _:
                 logger.debug("%s", plain(event))
+
+    def _say_lagged(self, event: Lagged) -> None:
+        """A process that starves is late again and again: said at once, then every `LAG_INTERVAL` with the count."""
+        if event.at - self._lag_said_at < LAG_INTERVAL:
+            self._lags = [self._lags[0] + 1, self._lags[1] + event.seconds]
+            return
+        more = ""
+        if self._lags[0]:
+            more = f" (and {self._lags[0]} times since this was last said, {self._lags[1]:.1f} s in all)"
+        self._lag_said_at, self._lags = event.at, [0, 0.0]
+        logger.warning("this process got no time for %.1f s%s: doubting itself first", event.seconds, more)
 
     def _say_shared(self, event: NameShared) -> None:
         """Once a name: that it is not unique does not change with every node that comes and goes."""

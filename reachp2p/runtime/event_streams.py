@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from weakref import WeakSet
 
@@ -10,8 +11,12 @@ import trio
 from reachp2p.core.counters import Counters
 from reachp2p.core.events import CallEnded, Event
 
+logger = logging.getLogger("reachp2p.node")
+
 BUFFER_MAX = 1_024
 """Events that wait for one listener; then its oldest is dropped, and counted."""
+WARNING_INTERVAL = 30.0
+"""Seconds between two warnings of listeners that are too slow."""
 
 
 class EventStream:
@@ -65,6 +70,9 @@ class EventStreams:
         self._counters = counters
         self._wants_calls = False
         self._is_over = False
+        self._warned_at = float("-inf")
+        self._dropped = 0
+        """Events since the last warning that some listener was too slow for."""
 
     def open(self, *, with_calls: bool) -> EventStream:
         """A new listener."""
@@ -82,6 +90,20 @@ class EventStreams:
         for stream in self._streams:
             if not stream._put(event):
                 self._counters.add("events.dropped")
+                self._dropped += 1
+        if self._dropped:
+            self._warn()
+
+    def _warn(self) -> None:
+        now = trio.current_time()
+        if now - self._warned_at < WARNING_INTERVAL:
+            return
+        logger.warning(
+            "a listener of this node's events is too slow: %s dropped, the oldest first. "
+            "Take them from the stream sooner, or close it",
+            "one is" if self._dropped == 1 else f"{self._dropped:,} are",
+        )
+        self._warned_at, self._dropped = now, 0
 
     def close(self) -> None:
         """The node has ended."""

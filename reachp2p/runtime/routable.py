@@ -29,6 +29,8 @@ class Watch:
     """One capability: since when its nodes are routable, and when others ceased to be."""
 
     asked_at: float
+    version: int = -1
+    """Of the routing table when it was last looked at: nothing has changed while that stands still."""
     since: dict[NodeId, float] = field(default_factory=dict)
     lost: OrderedDict[NodeId, float] = field(default_factory=OrderedDict)
 
@@ -68,7 +70,11 @@ class RoutableLog:
                         self._sample(engine, capability, watch)
 
     def _sample(self, engine: Engine, capability: str, watch: Watch) -> None:
-        nodes, at = engine.routable(capability), time.time()
+        version = engine.routing_version
+        if version == watch.version:
+            return
+        watch.version = version
+        nodes, at = dict.fromkeys(engine.routable(capability)), time.time()
         for node in nodes:
             if node not in watch.since:
                 watch.since[node] = at
