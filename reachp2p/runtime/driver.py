@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, assert_never
 
+import msgspec
 import trio
 
 from reachp2p.core.commands import InvokeResult
@@ -49,8 +49,7 @@ ROUNDS_MAX = 8
 """Rounds of effects performed before other tasks run: reports of room may free further frames."""
 
 
-@dataclass(slots=True, frozen=True)
-class Outlets:
+class Outlets(msgspec.Struct, frozen=True):
     """What effects are performed with."""
 
     udp: UdpSocket

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+import msgspec
 
 from reachp2p._arguments import check_bool, check_kind, wrong
 from reachp2p.core.ids import NodeId
@@ -22,8 +23,7 @@ NAME_DIGITS = 6
 """Of the node id in a name that nobody chose: a thousand nodes of one agent still differ, all but certainly."""
 
 
-@dataclass(slots=True, frozen=True)
-class NodeOptions:
+class NodeOptions(msgspec.Struct, frozen=True):
     """Checked settings of one node; see `Node` for what they mean."""
 
     name: str
@@ -38,7 +38,7 @@ class NodeOptions:
     state: Path | None
     take_over: bool
     control: bool
-    protocol: Protocol = field(default_factory=Protocol)
+    protocol: Protocol = msgspec.field(default_factory=Protocol)
 
     def name_of(self, node: NodeId) -> str:
         """The name that others are told: the chosen one, else one that two nodes of one agent do not share."""

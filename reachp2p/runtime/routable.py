@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from dataclasses import dataclass, field
 
+import msgspec
 import trio
 
 from reachp2p.core.engine import Engine
@@ -24,15 +24,14 @@ LOST_MAX = 256
 """Losses remembered for one capability, the latest."""
 
 
-@dataclass(slots=True)
-class Watch:
+class Watch(msgspec.Struct):
     """One capability: since when its nodes are routable, and when others ceased to be."""
 
     asked_at: float
     version: int = -1
     """Of the routing table when it was last looked at: nothing has changed while that stands still."""
-    since: dict[NodeId, float] = field(default_factory=dict)
-    lost: OrderedDict[NodeId, float] = field(default_factory=OrderedDict)
+    since: dict[NodeId, float] = {}
+    lost: OrderedDict[NodeId, float] = msgspec.field(default_factory=OrderedDict)
 
 
 class RoutableLog:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from reachp2p.core.counters import Counters
 from reachp2p.core.events import MemberState
@@ -26,8 +27,7 @@ POOLS_MAX = 1_024
 """Selectors in use at one node: a few dozen is usual; a caller that invents tag values must not cost memory."""
 
 
-@dataclass(slots=True)
-class _Node:
+class _Node(msgspec.Struct):
     """What is believed about a node, and its agents."""
 
     state: MemberState | None = None
@@ -35,15 +35,14 @@ class _Node:
     name: str = ""
     life: Life | None = None
     unreached: bool = False
-    agents: dict[str, Instance] = field(default_factory=dict)
+    agents: dict[str, Instance] = {}
 
 
-@dataclass(slots=True)
-class _Named:
+class _Named(msgspec.Struct):
     """All instances under one name (a capability, or an agent id), in any state, and the cached pools of that name."""
 
-    instances: dict[InstanceKey, Instance] = field(default_factory=dict)
-    pools: dict[Selector, Pool] = field(default_factory=dict)
+    instances: dict[InstanceKey, Instance] = {}
+    pools: dict[Selector, Pool] = {}
 
 
 class RoutingTable:
