@@ -56,11 +56,19 @@ SILENCE_MAX = 300.0
 Args = Mapping[str, Any]
 
 
-async def serve_control(node: Node, routable: RoutableLog, folder: StateFolder, counters: Counters) -> None:
-    """Answer on the folder's socket until cancelled."""
+async def serve_control(
+    node: Node,
+    routable: RoutableLog,
+    folder: StateFolder,
+    counters: Counters,
+    *,
+    task_status: trio.TaskStatus[None],
+) -> None:
+    """Answer on the folder's socket until cancelled; whoever is told that the node has started can ask."""
     path = folder.place_socket()
     listener = _listen(path)
     server = _Server(node, routable, counters)
+    task_status.started()
     try:
         async with trio.open_nursery() as nursery:
             while True:

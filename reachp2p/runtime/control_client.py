@@ -15,7 +15,7 @@ import trio
 
 from reachp2p.errors import CallFailed, ErrorCode, NodeError, ReachError
 from reachp2p.runtime.control_wire import ANSWER_MAX, Lines, LineTooLong, LineUnreadable
-from reachp2p.runtime.state_folder import control_socket
+from reachp2p.runtime.state_folder import control_socket, running_process
 
 REQUEST_TIMEOUT = 10.0
 
@@ -32,7 +32,12 @@ async def request(
         async with _connect(folder) as lines:
             await lines.write({"id": 1, "op": op, "args": dict(args or {})})
             return _result(await lines.read())
-    raise NodeError(ErrorCode.NODE_LOST, f"the node in {folder} did not answer within {timeout:g} s")
+    process = running_process(folder)
+    who = f"the node in {folder}" + (f" (process {process})" if process else "")
+    raise NodeError(
+        ErrorCode.NODE_LOST,
+        f"{who} did not answer within {timeout:g} s: it may be stopped, or a handler of it holds its event loop",
+    )
 
 
 async def stream(folder: Path, op: str, args: Mapping[str, Any] | None = None) -> AsyncIterator[Any]:
@@ -69,21 +74,32 @@ async def _connect(folder: Path) -> AsyncIterator[Lines]:
         lines = Lines(connected, ANSWER_MAX)
     except OSError as error:
         connected.close()
-        raise NodeError(
-            ErrorCode.CONFIGURATION_INVALID,
-            f"no node runs in {folder} ({error.strerror or error}): start it, or name another",
-        ) from error
+        raise NodeError(ErrorCode.CONFIGURATION_INVALID, _nobody(folder, error)) from error
     except BaseException:
         connected.close()
         raise
     try:
         yield lines
     except (OSError, trio.BrokenResourceError, LineTooLong, LineUnreadable) as error:
+        reason = error.message if isinstance(error, ReachError) else error
         raise NodeError(
-            ErrorCode.NODE_LOST, f"the node in {folder} has gone while it answered: {error}"
+            ErrorCode.NODE_LOST, f"the node in {folder} has gone while it answered: {reason}"
         ) from error
     finally:
         await lines.aclose()
+
+
+def _nobody(folder: Path, error: OSError) -> str:
+    """What to do when nobody answers."""
+    if process := running_process(folder):
+        return (
+            f"process {process} runs a node in {folder} that answers no commands ({error.strerror or error}): start it "
+            "with `run`, or with control=True"
+        )
+    return (
+        f"no node runs in {folder} ({error.strerror or error}): start it, or name another (without --state, those that "
+        "run are looked for)"
+    )
 
 
 def _result(answer: Any) -> Any:

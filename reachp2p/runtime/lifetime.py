@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import trio
@@ -51,7 +50,8 @@ HANDLER_PATIENCE = 5.0
 
 EngineFactory: TypeAlias = Callable[..., Engine]
 Offer: TypeAlias = tuple[AgentSpec, Mapping[str, Handler]]
-Service: TypeAlias = Callable[[], Awaitable[None]]
+Service: TypeAlias = Callable[..., Awaitable[None]]
+"""`async def service(*, task_status)`: works from its `started` on until it is cancelled."""
 
 
 class Lifetime:
@@ -161,7 +161,7 @@ class Lifetime:
     async def _open(self, stack: AsyncExitStack) -> Seeds:
         """Everything that can fail before others notice us."""
         options, entropy, rng = self._options, SystemEntropy(), new_rng()
-        folder, key = await trio.to_thread.run_sync(_open_state, options.state, entropy)
+        folder, key = await trio.to_thread.run_sync(_open_state, options, entropy)
         stack.callback(folder.close)
         self.folder = folder
         signer = Ed25519Signer(key)
@@ -219,7 +219,7 @@ class Lifetime:
                 await self._decided.wait()
                 if self._failure is None:
                     for service in self._services:
-                        nursery.start_soon(service)
+                        await nursery.start(service)
                     task_status.started()
                     await self._stop_asked.wait()
                     await self._say_goodbye(links)
@@ -275,11 +275,13 @@ class Lifetime:
             logger.error("while the node closed after %r:", self._failure, exc_info=error)
 
 
-def _open_state(path: Path | None, entropy: SystemEntropy) -> tuple[StateFolder, bytes]:
+def _open_state(options: NodeOptions, entropy: SystemEntropy) -> tuple[StateFolder, bytes]:
     """The locked folder and the key in it (in a worker thread: locks and disks take their time)."""
     sweep()
-    folder = open_folder(path)
+    folder = open_folder(options.state)
     try:
+        if options.control:
+            folder.place_socket()  # now, so that what is in the way is told before others hear of us
         return folder, folder.load_key(entropy)
     except BaseException:
         folder.close()

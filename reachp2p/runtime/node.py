@@ -427,14 +427,16 @@ class Node:
             services.append(self._serve_control)
         return services
 
-    async def _sample_routable(self) -> None:
+    async def _sample_routable(self, *, task_status: trio.TaskStatus[None]) -> None:
+        task_status.started()
         await self._routable.run(self._driver.engine)
 
-    async def _serve_control(self) -> None:
+    async def _serve_control(self, *, task_status: trio.TaskStatus[None]) -> None:
         from reachp2p.runtime.control import serve_control  # only programs with a command line need it
 
         assert self._lifetime.folder is not None, "the node runs"
-        await serve_control(self, self._routable, self._lifetime.folder, self._lifetime.counters)
+        folder, counters = self._lifetime.folder, self._lifetime.counters
+        await serve_control(self, self._routable, folder, counters, task_status=task_status)
 
     def _query(
         self,

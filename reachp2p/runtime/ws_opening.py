@@ -8,6 +8,7 @@ so nothing is ever compressed. A link is proven by the signed hello that follows
 from __future__ import annotations
 
 import re
+from http import HTTPStatus
 
 from wsproto import ConnectionType, WSConnection
 from wsproto.connection import Connection
@@ -122,7 +123,17 @@ class ServerOpening(_Opening):
             (b"Content-Length", b"%d" % len(body)),
         ]
         answer = RejectConnection(status_code=refused.status, headers=fields, has_body=True)
-        return self._websocket.send(answer) + self._websocket.send(RejectData(body))
+        return _with_phrase(self._websocket.send(answer), refused.status) + self._websocket.send(
+            RejectData(body)
+        )
+
+
+def _with_phrase(answer: bytes, status: int) -> bytes:
+    """A refusal with words after its status, which wsproto leaves out: a person with curl reads them first."""
+    bare = b"HTTP/1.1 %d \r\n" % status
+    if not answer.startswith(bare):
+        return answer
+    return b"HTTP/1.1 %d %s\r\n" % (status, HTTPStatus(status).phrase.encode("ascii")) + answer[len(bare) :]
 
 
 class ClientOpening(_Opening):

@@ -36,6 +36,22 @@ Settings = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version  # the import contracts keep us from asking the package
+
+        print(f"reachp2p-sim {version('reachp2p')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+) -> None: ...
+
+
 def main() -> int:
     """Run the command line; returns the exit code."""
     try:

@@ -229,6 +229,11 @@ def test_parameters_that_do_not_fit_are_1405_with_their_path(run: Run) -> None:
         (["route", "explain", "text.shout", "--policy", "psychic"], 1, "psychic"),
         (["route", "explain", "text.whisper"], 1, "a call would fail: unknown capability"),
         (["leave"], 1, "2 nodes run here: seed"),
+        (["leave", "--timeout", "nan", "--node", "seed"], 2, "write seconds from 0 to 3600"),
+        (["leave", "--timeout", "-1", "--node", "seed"], 2, "write seconds from 0 to 3600"),
+        (["members", "--state", ""], 2, "is empty: write a path"),
+        (["call", "text.shout", "{}", "--key", "k", "--policy", "consistent hash"], 1, "consistent hash"),
+        (["call", ""], 1, "[130"),
     ],
 )
 def test_what_cannot_be_done_is_said_and_the_exit_code_tells(
@@ -300,13 +305,20 @@ def test_a_second_instance_on_one_machine_gets_a_name_of_its_own(
         (["seed", "--host", "0.0.0.0", "--name", "open"], "--insecure-open"),
         (["seed", "--port", "99999"], "--port: write a number from 0 to 65535"),
         (["seed", "--config", "nowhere.toml"], "nowhere.toml: cannot be read"),
-        (["run", "shout:agent", "--seed", "127.0.0.1:port", "--name", "x"], "the port must be a number"),
+        (
+            ["run", "shout:agent", "--seed", "127.0.0.1:port", "--name", "x"],
+            "--seed: address '127.0.0.1:port'",
+        ),
+        (["run", "wrong_version:agent"], "wrong_version cannot be imported: ConfigurationInvalid: version 1"),
     ],
 )
-def test_a_node_that_cannot_start_says_why(run: Run, arguments: list[str], said: str) -> None:
+def test_a_node_that_cannot_start_says_why(run: Run, folder: Path, arguments: list[str], said: str) -> None:
+    (folder / "wrong_version.py").write_text("from reachp2p import Agent\nagent = Agent('a/b', version=1)\n")
     code, out, err = run(*arguments)
     assert (code, out) == (1, "")
     assert said in err
+    assert err.count("[1") == 1, "the code, once"
+    assert err.count("\n") == 1
 
 
 def test_a_port_in_use_a_folder_in_use_and_a_broken_folder_have_their_codes(
@@ -385,7 +397,8 @@ def test_the_example_runs_as_a_script(folder: Path, run: Run) -> None:
     )
     try:
         assert program.stderr is not None
-        assert "offers demo/hello" in program.stderr.readline()
+        while "offers demo/hello" not in program.stderr.readline():  # no seed node at its port is a warning
+            assert program.poll() is None
         code, out, _ = run("call", "text.hello", '{"name": "Ada", "times": 2}', "--node", "hello")
         assert (code, json.loads(out)) == (0, {"greeting": "Hello, Ada! Hello, Ada!"})
     finally:
@@ -402,6 +415,24 @@ def test_both_ways_to_start_it_are_the_same() -> None:
         done = subprocess.run([sys.executable, *command, "version", "--json"], capture_output=True, text=True)
         assert (done.returncode, done.stderr) == (0, "")
         assert json.loads(done.stdout)["version"] == "0.1.0"
+
+
+@pytest.mark.parametrize("function", ["node_main", "sim_main"])
+def test_each_program_tells_its_version(function: str) -> None:
+    program = f"import sys; sys.argv = ['x', '--version']; from reachp2p._scripts import *; {function}()"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split()[1] == "0.1.0"
+
+
+@pytest.mark.parametrize(
+    "command", ["seed", "run", "members", "agents", "call", "leave", "demo", "version", "route explain"]
+)
+def test_every_command_has_help_and_those_with_arguments_an_example(run: Run, command: str) -> None:
+    code, out, err = run(*command.split(), "--help")
+    assert (code, err) == (0, "")
+    assert command in ("demo", "version") or f"\n    reachp2p {command}" in out
+    assert "..." not in run("--help")[1].partition("Commands:")[2], "no summary is cut off"
 
 
 def test_a_missing_extra_is_named() -> None:

@@ -272,3 +272,15 @@ async def test_a_defect_in_one_answer_does_not_end_the_node(
         assert (await request(tmp_path, "info"))["name"] == "one"
         assert node.diagnostics()["control.failed"] == 1
         assert "a defect" in caplog.text
+
+
+async def test_a_node_that_has_started_can_be_asked_at_once(tmp_path: Path) -> None:
+    async with Node(name="one", state=tmp_path / "state", control=True):
+        assert control_socket(tmp_path / "state").is_socket()
+
+
+async def test_what_is_in_the_place_of_the_socket_refuses_the_start(tmp_path: Path) -> None:
+    (tmp_path / "state" / "control.sock").mkdir(parents=True)
+    with pytest.raises(NodeError, match=r"control.sock is a folder, .* move it away and start again \[1706\]"):
+        async with Node(name="one", state=tmp_path / "state", control=True):
+            raise AssertionError("it must not start")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from http import HTTPStatus
 
 import pytest
 from hypothesis import given
@@ -99,7 +100,8 @@ def test_a_request_that_is_no_link_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(OpeningRefused, match=reason) as caught:
         serve(REQUEST.replace(*change, 1))
-    assert caught.value.answer.startswith(b"HTTP/1.1 " + status)
+    phrase = HTTPStatus(int(status)).phrase.encode()
+    assert caught.value.answer.startswith(b"HTTP/1.1 " + status + b" " + phrase + b"\r\n")
 
 
 def test_no_extension_is_accepted() -> None:

@@ -19,11 +19,18 @@ from reachp2p_node.cli import output
 HELP = """Agents that find each other, call each other, and survive each other's faults.
 
 \b
-  reachp2p demo                                     see it work
-  reachp2p seed                                     first terminal: a node to join through
-  reachp2p run shout:agent                          second: your agent
-  reachp2p call text.shout '{"text": "hello"}'      third: a call to it
+  reachp2p demo                                  see it work
+  reachp2p seed                                  first terminal: the others meet here
+  reachp2p run shout:agent                       second: a node with your agent
+  reachp2p call text.shout '{"text": "hello"}'   third: a call to it
+
+Data goes to stdout, messages to stderr. Exit codes: 0 done, 1 failed (the message ends with a code, see
+docs/errors.md), 2 misused, 3 a node was forced to end, 4 a node was fenced, 130 Ctrl-C.
 """
+SETTINGS = (
+    "Each option is also a key of the table [node] in reachp2p.toml and a variable such as REACHP2P_PORT or "
+    "REACHP2P_SEEDS (with commas); options come first, then variables, then the file."
+)
 
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
 """click's ClickException, which typer brings along under a name of its own in some versions and not in others."""
@@ -36,81 +43,138 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-route = typer.Typer(help="Questions about routing.", no_args_is_help=True, rich_markup_mode=None)
+route = typer.Typer(
+    help="Questions about routing: `reachp2p route explain`.", no_args_is_help=True, rich_markup_mode=None
+)
 app.add_typer(route, name="route")
 
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+
+def _path(text: str) -> Path:
+    """A path; nothing, as from an unset variable of the shell, is not taken for the working directory."""
+    if not text:
+        raise typer.BadParameter("is empty: write a path")
+    return Path(text)
+
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for programs.")]
 NodeOption = Annotated[
     str | None,
-    typer.Option("--node", metavar="NAME", help="Which running node: its name, or first digits of its id."),
+    typer.Option(
+        "--node",
+        metavar="NAME",
+        help="Ask this node of yours, by its name or the first digits of its id. Needed only if several run here.",
+    ),
 ]
 StateOption = Annotated[
     Path | None,
-    typer.Option("--state", metavar="FOLDER", help="The state folder of the node, instead of its name."),
+    typer.Option(
+        "--state", metavar="FOLDER", parser=_path, help="Ask the node with this state folder instead."
+    ),
 ]
-CapabilityArgument = Annotated[str, typer.Argument(metavar="CAPABILITY", help="As in text.summarize.")]
+CapabilityArgument = Annotated[
+    str, typer.Argument(metavar="CAPABILITY", help="What is wanted, such as text.summarize.")
+]
 AgentOption = Annotated[
     str | None, typer.Option("--agent", metavar="NAMESPACE/NAME", help="Only instances of this agent.")
 ]
 TagOption = Annotated[
     list[str] | None,
-    typer.Option("--tag", metavar="KEY=VALUE", help="Only instances with this tag; repeatable."),
+    typer.Option("--tag", metavar="KEY=VALUE", help="Only instances with this tag. Can be repeated."),
 ]
 PolicyOption = Annotated[
     str | None,
-    typer.Option("--policy", metavar="NAME", help="random, round_robin, or consistent_hash with --key."),
+    typer.Option(
+        "--policy",
+        metavar="NAME",
+        help="How one instance is picked: random, round_robin, or consistent_hash with --key. [random]",
+    ),
 ]
 KeyOption = Annotated[
-    str | None, typer.Option("--key", metavar="TEXT", help="Routing key of consistent_hash.")
+    str | None, typer.Option("--key", metavar="TEXT", help="Equal keys go to one instance (consistent_hash).")
 ]
 
 # Options of the commands that run a node; each is also a key of reachp2p.toml and an environment variable REACHP2P_….
 NameOption = Annotated[
     str | None,
-    typer.Option("--name", metavar="NAME", help="Name of this node, for people and its state folder."),
+    typer.Option("--name", metavar="NAME", help="Name of this node, for people and for its state folder."),
 ]
 HostOption = Annotated[
-    str | None, typer.Option("--host", metavar="ADDRESS", help="Where to listen [127.0.0.1].")
+    str | None, typer.Option("--host", metavar="ADDRESS", help="IP address to listen on. [127.0.0.1]")
 ]
 PortOption = Annotated[
-    int | None, typer.Option("--port", metavar="PORT", help="UDP and TCP; 0 takes a free one.")
+    int | None, typer.Option("--port", metavar="PORT", help="Port to listen on, UDP and TCP. [a free one]")
 ]
 SeedOption = Annotated[
-    list[str] | None, typer.Option("--seed", metavar="HOST:PORT", help="A node to ask first; repeatable.")
+    list[str] | None,
+    typer.Option("--seed", metavar="HOST:PORT", help="Address of a seed node. Can be repeated."),
 ]
 AdvertiseOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--advertise", metavar="HOST:PORT", help="What others are told, if it is not where we listen."
+        "--advertise",
+        metavar="HOST:PORT",
+        help="Address that others are told, if it is not where this node listens. Can be repeated.",
     ),
 ]
 OwnStateOption = Annotated[
-    Path | None, typer.Option("--state", metavar="FOLDER", help="Key, epoch, address book, control socket.")
+    Path | None,
+    typer.Option(
+        "--state",
+        metavar="FOLDER",
+        parser=_path,
+        help="State folder: key, epoch, address book. [~/.local/state/reachp2p/NAME]",
+    ),
 ]
-ClusterOption = Annotated[str | None, typer.Option("--cluster", metavar="ID", help="Cluster id [default].")]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option("--cluster", metavar="ID", help="Cluster id; nodes of another never mix. [default]"),
+]
 ZoneOption = Annotated[
-    str | None, typer.Option("--zone", metavar="NAME", help="Where this node is, for routing.")
+    str | None, typer.Option("--zone", metavar="NAME", help="Zone of this node, shown to others.")
 ]
 OpenOption = Annotated[
     bool | None,
     typer.Option(
-        "--insecure-open", help="Listen beyond loopback, although anybody who reaches the port can join."
+        "--insecure-open",
+        help="Listen beyond loopback, although whoever reaches the port can take part and nothing is encrypted.",
     ),
 ]
 TakeOverOption = Annotated[
-    bool | None, typer.Option("--take-over", help="Start although another life of this node's key runs.")
+    bool | None,
+    typer.Option("--take-over", help="Start although another life of this node's key runs: it is fenced."),
 ]
 ConfigOption = Annotated[
-    Path | None, typer.Option("--config", metavar="FILE", help="Settings instead of ./reachp2p.toml.")
+    Path | None,
+    typer.Option(
+        "--config", metavar="FILE", parser=_path, help="Settings file. [reachp2p.toml, if there is one]"
+    ),
 ]
-VerboseFlag = Annotated[bool, typer.Option("--verbose", "-v", help="Say on stderr what the node notices.")]
+VerboseFlag = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Say on stderr what the node notices, not only what is wrong.")
+]
 
 
-@app.command()
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        _say_version(as_json=False)
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version.")
+    ] = False,
+) -> None: ...
+
+
+@app.command(epilog=SETTINGS)
 def seed(
     name: NameOption = None,
     host: HostOption = None,
-    port: Annotated[int | None, typer.Option("--port", metavar="PORT", help="UDP and TCP [7946].")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", metavar="PORT", help="Port to listen on, UDP and TCP. [7946]")
+    ] = None,
     seeds: SeedOption = None,
     advertise: AdvertiseOption = None,
     state: OwnStateOption = None,
@@ -122,9 +186,15 @@ def seed(
     verbose: VerboseFlag = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Run a node that others join through.
+    """Run a seed node: the others meet here.
 
-    It offers no agents, listens on 127.0.0.1:7946 unless told otherwise, and runs until Ctrl-C or `reachp2p leave`.
+    It offers no agents, and runs until Ctrl-C or `reachp2p leave`. Any node can serve as a seed node; this one is there
+    for nothing else. Two of them, on two machines, should name each other with --seed.
+
+    \b
+    Examples:
+      reachp2p seed
+      reachp2p seed --name seed-1 --host 10.0.0.5 --insecure-open --seed 10.0.0.6:7946
     """
     from reachp2p_node.cli.start import start_seed
 
@@ -135,11 +205,14 @@ def seed(
     return start_seed(flags, config=config, verbose=verbose, as_json=as_json)
 
 
-@app.command()
+@app.command(epilog=SETTINGS)
 def run(
     targets: Annotated[
         list[str],
-        typer.Argument(metavar="MODULE:AGENT...", help="As in shout:agent or path/to/shout.py:agent."),
+        typer.Argument(
+            metavar="MODULE:AGENT...",
+            help="A module or file and the Agent in it; the second part can be left out if it has only one.",
+        ),
     ],
     seeds: SeedOption = None,
     name: NameOption = None,
@@ -157,7 +230,13 @@ def run(
 ) -> int:
     """Run a node that offers your agents.
 
-    Without --seed it asks 127.0.0.1:7946 for others. It runs until Ctrl-C or `reachp2p leave`.
+    Without --seed it looks for a seed node at 127.0.0.1:7946. It runs until Ctrl-C or `reachp2p leave`, which let it
+    finish what runs. A handler that raises is shown on stderr with its traceback.
+
+    \b
+    Examples:
+      reachp2p run shout:agent
+      reachp2p run agents/shout.py --seed 10.0.0.5:7946 --name shouter-1
     """
     from reachp2p_node.cli.start import start_agents
 
@@ -170,7 +249,16 @@ def run(
 
 @app.command()
 def members(node: NodeOption = None, state: StateOption = None, as_json: JsonFlag = False) -> None:
-    """Show the members as a node sees them."""
+    """Show the members: the nodes that a node knows.
+
+    Each node has its own view. ALIVE answers. SUSPECT has not answered and can still refute. DEAD is gone without a
+    goodbye. LEFT has said goodbye.
+
+    \b
+    Examples:
+      reachp2p members
+      reachp2p members --node seed --json
+    """
     from reachp2p_node.cli.questions import show_members
 
     show_members(node, state, as_json=as_json)
@@ -178,7 +266,12 @@ def members(node: NodeOption = None, state: StateOption = None, as_json: JsonFla
 
 @app.command()
 def agents(node: NodeOption = None, state: StateOption = None, as_json: JsonFlag = False) -> None:
-    """Show the agents, and on which nodes they are."""
+    """Show the agents, what they can do, and on which nodes.
+
+    \b
+    Examples:
+      reachp2p agents
+    """
     from reachp2p_node.cli.questions import show_agents
 
     show_agents(node, state, as_json=as_json)
@@ -189,25 +282,38 @@ def call(
     capability: CapabilityArgument,
     params: Annotated[
         str,
-        typer.Argument(metavar="JSON", help="The parameters; - reads them from stdin, @FILE from a file."),
+        typer.Argument(
+            metavar="JSON", help="The parameters, an object; - reads them from stdin, @FILE from a file."
+        ),
     ] = "{}",
     agent: AgentOption = None,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", help="Of the whole call.")
+        float | None,
+        typer.Option(
+            "--timeout", metavar="SECONDS", help="For the whole call. [what the capability says, else 30]"
+        ),
     ] = None,
     tag: TagOption = None,
     policy: PolicyOption = None,
     key: KeyOption = None,
     idempotency_key: Annotated[
-        str | None, typer.Option("--idempotency-key", metavar="TEXT", help="Names the effect wanted.")
+        str | None,
+        typer.Option(
+            "--idempotency-key", metavar="TEXT", help="Your name for the effect wanted, told to the handler."
+        ),
     ] = None,
     node: NodeOption = None,
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Call an agent and print its result.
+    """Call an agent by what it can do, and print its result as JSON.
 
-    As in: reachp2p call text.shout '{"text": "hello"}'
+    A running node of yours makes the call; it picks the instance and says on stderr who answered.
+
+    \b
+    Examples:
+      reachp2p call text.shout '{"text": "hello"}'
+      reachp2p call text.shout @params.json --tag env=prod --timeout 5
     """
     from reachp2p_node.cli.questions import make_call
 
@@ -233,7 +339,13 @@ def explain(
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Show where a call would go, and why."""
+    """Show where a call would go, and why: each instance, and the stage that took it out.
+
+    \b
+    Examples:
+      reachp2p route explain text.shout
+      reachp2p route explain text.shout --policy consistent_hash --key customer-17
+    """
     from reachp2p_node.cli.questions import show_explanation
 
     args = {"capability": capability, "agent": agent, "tags": _tags(tag), "policy": policy, "key": key}
@@ -243,15 +355,25 @@ def explain(
 @app.command()
 def leave(
     timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=0, max=3_600, help="To finish what runs.")
+        float,
+        typer.Option("--timeout", metavar="SECONDS", help="To finish what runs; then it is cut off."),
     ] = 10.0,
     node: NodeOption = None,
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Let a node finish, say goodbye and end."""
+    """Let a node finish, say goodbye and end.
+
+    As SIGTERM and Ctrl-C do: it refuses new calls, finishes what runs, and tells the others that it has left.
+
+    \b
+    Examples:
+      reachp2p leave --node shouter
+    """
     from reachp2p_node.cli.questions import make_leave
 
+    if not 0 <= timeout <= 3_600:  # also refuses nan
+        raise typer.BadParameter(f"{timeout:g}: write seconds from 0 to 3600", param_hint="--timeout")
     return make_leave(timeout, node, state, as_json=as_json)
 
 
@@ -267,7 +389,8 @@ def demo(
 ) -> int:
     """Watch agents survive a kill.
 
-    Seven processes work through a text while one of them is killed and started again. Takes less than a minute.
+    Seven processes on this machine work through a text while one of them is killed with SIGKILL and started again.
+    Takes less than a minute, and leaves nothing behind.
     """
     from reachp2p_node.demo.play import play
 
@@ -276,7 +399,11 @@ def demo(
 
 @app.command()
 def version(as_json: JsonFlag = False) -> None:
-    """Print the version."""
+    """Print the version of reachp2p and of its wire format."""
+    _say_version(as_json=as_json)
+
+
+def _say_version(*, as_json: bool) -> None:
     from reachp2p import __version__
     from reachp2p.core.wire.messages import WIRE_VERSION
 

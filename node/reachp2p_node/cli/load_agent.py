@@ -13,7 +13,7 @@ from types import ModuleType
 
 import reachp2p
 from reachp2p.agent import Agent
-from reachp2p.errors import ConfigurationInvalid
+from reachp2p.errors import ConfigurationInvalid, ReachError
 
 
 def load_agent(target: str) -> Agent:
@@ -89,7 +89,8 @@ def _broken(name: str, error: Exception) -> ConfigurationInvalid:
         if not frame.filename.startswith((library, "<frozen")) and frame.filename != __file__
     ]
     place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    return ConfigurationInvalid(f"{name} cannot be imported: {type(error).__name__}: {error}{place}")
+    said = error.message if isinstance(error, ReachError) else error  # the code comes once, at the end
+    return ConfigurationInvalid(f"{name} cannot be imported: {type(error).__name__}: {said}{place}")
 
 
 def _found(agents: dict[str, Agent]) -> str:

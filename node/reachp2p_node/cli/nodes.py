@@ -9,20 +9,22 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import trio
 
-from reachp2p.errors import ConfigurationInvalid, ReachError
+from reachp2p.errors import ConfigurationInvalid, ErrorCode, NodeError, ReachError
 from reachp2p.runtime.control_client import request
 from reachp2p.runtime.state_folder import absolute, running_process, state_root
 from reachp2p.runtime.text import plain
 from reachp2p_node.cli.output import note
 
 INFO_TIMEOUT = 2.0
-"""Seconds that a node on this machine has to say who it is."""
+"""Seconds that a node on this machine has to say who it is, when all are asked."""
+SECOND_TIMEOUT = 3.0
+"""Seconds more for the one that is meant."""
 FOLDERS_MAX = 1_000
 ID_DIGITS_MIN = 4
 """Of a NodeId that may stand for a name."""
@@ -42,31 +44,53 @@ class Running:
         return plain(self.info.get("name", self.folder.name), 64)
 
     def is_called(self, name: str) -> bool:
-        """Whether a person may mean this node by `name`."""
+        """Whether this is the node's name, or the beginning of its id."""
         node = str(self.info.get("node", ""))
         return name in (self.info.get("name"), self.folder.name) or (
             len(name) >= ID_DIGITS_MIN and node.startswith(name.lower())
         )
 
+    def is_like(self, name: str) -> bool:
+        """Whether a person may mean this node: names that nobody chose end with digits."""
+        return self.name.startswith(f"{name}-")
+
     def __str__(self) -> str:
         state = "" if self.info else ", does not answer"
         return f"{self.name} (process {self.process}, {self.folder}{state})"
+
+    @property
+    def silence(self) -> NodeError:
+        """The error when it does not answer."""
+        return NodeError(
+            ErrorCode.NODE_LOST,
+            f"node {self.name} (process {self.process}) does not answer: it may be stopped (then `kill -CONT "
+            f"{self.process}` lets it go on), or a handler of it holds its event loop",
+        )
 
 
 async def choose(name: str | None, state: Path | None, *, must_be_sure: bool = False) -> Running:
     """The node that is meant. Raises `ConfigurationInvalid` that lists the running ones and says what to type.
 
     Without a name any node of the cluster may answer a question, so one is taken and named on stderr; a command that
-    changes something sets `must_be_sure`.
+    changes something sets `must_be_sure`. Raises `NodeError` (1411) if the one that is meant does not answer.
     """
     if state is not None:
-        folder = _absolute(state)
-        return Running(
-            folder, running_process(folder) or 0, await request(folder, "info", timeout=INFO_TIMEOUT)
-        )
-    running = await find_running(os.environ)
+        folder = absolute(state)
+        chosen = Running(folder, running_process(folder) or 0, {})
+    else:
+        chosen = _choose(await find_running(os.environ), name, must_be_sure=must_be_sure)
+    if chosen.info:
+        return chosen
+    with trio.move_on_after(SECOND_TIMEOUT):
+        return replace(chosen, info=await request(chosen.folder, "info", timeout=2 * SECOND_TIMEOUT))
+    raise chosen.silence
+
+
+def _choose(running: list[Running], name: str | None, *, must_be_sure: bool) -> Running:
     if name is not None:
-        named = [one for one in running if one.is_called(name)]
+        named = [one for one in running if one.is_called(name)] or [
+            one for one in running if one.is_like(name)
+        ]
         if not named:
             raise ConfigurationInvalid(f"no running node is called {name!r}; {_listed(running)}")
         if len(named) > 1:
@@ -79,8 +103,8 @@ async def choose(name: str | None, state: Path | None, *, must_be_sure: bool = F
         raise ConfigurationInvalid(_listed(running))
     if len(running) == 1:
         return running[0]
-    answering = [one for one in running if one.info]
-    clusters = dict.fromkeys(one.info["cluster"] for one in answering)
+    answering = [one for one in running if one.info] or running
+    clusters = dict.fromkeys(one.info.get("cluster") for one in answering)
     if must_be_sure or len(clusters) != 1:
         raise ConfigurationInvalid(
             f"{len(running)} nodes run here: {_names(running)}; choose one with --node NAME"
@@ -108,10 +132,6 @@ async def find_running(environment: Mapping[str, str]) -> list[Running]:
             if (process := running_process(folder)) is not None:
                 nursery.start_soon(ask, folder, process)
     return sorted(found, key=lambda one: (one.name, one.process))
-
-
-def _absolute(path: Path) -> Path:
-    return absolute(path)
 
 
 def _folders(environment: Mapping[str, str]) -> Iterator[Path]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import trio
 
-from reachp2p.errors import ErrorCode, NodeError
+from reachp2p.errors import ErrorCode, NodeError, ReachError
 from reachp2p.runtime.control_client import request
 from reachp2p.runtime.state_folder import running_process
 from reachp2p_node.cli import output
@@ -19,7 +20,11 @@ from reachp2p_node.cli.nodes import Running, choose
 ANSWER_MARGIN = 5.0
 """Seconds beyond a call's own timeout after which its node is not waited for any more."""
 CALL_TIMEOUT_MAX = 86_400.0
-"""The longest a capability may declare; the node ends every call by itself, so this is never waited for."""
+"""The longest a capability may declare. The node ends every call by itself; whether it still can is asked meanwhile."""
+ALIVE_INTERVAL = 3.0
+ALIVE_TIMEOUT = 12.0
+"""While a call runs, its node is asked for a sign of life every 3 s; without one for 12 s it is given up. A handler
+that holds the event loop of its node for so long is as good as stopped: other nodes have given it up before."""
 LEAVE_PATIENCE = 5.0
 """Seconds beyond its own deadline that a node has to be gone."""
 
@@ -70,7 +75,7 @@ def make_call(args: Mapping[str, Any], node: str | None, state: Path | None, *, 
     """`reachp2p call`: the result on stdout, who answered on stderr."""
     timeout = args.get("timeout")
     patience = CALL_TIMEOUT_MAX if timeout is None else timeout + ANSWER_MARGIN
-    asked, answer = trio.run(partial(_ask, node, state, "call", args, patience))
+    asked, answer = trio.run(partial(_call, args, node, state, patience))
     if as_json:
         output.print_json({"asked": asked.name, **answer})
         return
@@ -97,6 +102,36 @@ def make_leave(timeout: float, node: str | None, state: Path | None, *, as_json:
     else:
         output.note(f"{asked.name} has left after {seconds:.1f} s")
     return output.FAILED if was_forced else output.OK
+
+
+async def _call(
+    args: Mapping[str, Any], node: str | None, state: Path | None, patience: float
+) -> tuple[Running, Any]:
+    """A call, and beside it the question whether the node that makes it is still there to end it."""
+    asked = await choose(node, state)
+    answer: Any = None
+    failure: ReachError | None = None
+
+    async def watch(scope: trio.CancelScope) -> None:
+        nonlocal failure
+        while True:
+            await trio.sleep(ALIVE_INTERVAL)
+            with trio.move_on_after(ALIVE_TIMEOUT) as silence, suppress(ReachError):  # the call sees it too
+                await request(asked.folder, "info", timeout=2 * ALIVE_TIMEOUT)
+            if silence.cancelled_caught:
+                failure = asked.silence
+                scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(watch, nursery.cancel_scope)
+        try:
+            answer = await request(asked.folder, "call", args, patience)
+        except ReachError as error:
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+    return asked, answer
 
 
 async def _ask(

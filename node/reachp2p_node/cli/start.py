@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from reachp2p.errors import ConfigurationInvalid
 from reachp2p.runtime.node import Node
 from reachp2p.runtime.run import run_node
 from reachp2p.runtime.state_folder import default_folder, running_process
+from reachp2p.runtime.terminal_log import log_to_terminal
 from reachp2p_node.cli import output
 from reachp2p_node.cli.load_agent import load_agent
 
@@ -71,11 +71,7 @@ def _start(
     verbose: bool,
     as_json: bool,
 ) -> int:
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=logging.INFO if verbose else logging.WARNING,
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    log_to_terminal(logging.INFO if verbose else logging.WARNING)
     code = run_node(
         *agents,
         name=name,
