@@ -349,6 +349,7 @@ class Engine:
         parts.counters.add("lag.noticed")
         parts.health.worse()
         parts.detector.on_lag(seconds, now)
+        parts.links.on_lag(seconds)
         for result in parts.prober.void_rounds():
             self._consequences.draw(parts.detector.on_probe(result, now), now)
         if seconds >= self._settings.protocol.probe_interval:

@@ -285,7 +285,7 @@ class Inbound:
         if down.node is None:
             return
         if not parts.links.is_dialling(down.node):
-            self._upkeep.on_link_down(down.node)
+            self._upkeep.on_link_down(down.node, now)
         parts.caller.on_link_down(down, now)
         if not parts.life.is_running:
             self._askers.pop(down.link, None)

@@ -24,11 +24,22 @@ from reachp2p.core.wire.messages import DigestEntry
 SWEEP_INTERVAL = 60.0
 SUCCESSORS_INTERVAL = 5.0
 """Successor links that could not be opened are tried again this often."""
-SUCCESSORS_DELAY = 0.1
+SUCCESSORS_STILL = 0.5
+"""The links to our successors are seen to when the view has stood still for so long; while it grows, each newcomer
+changes somebody's successors, and links would be opened that are not needed a moment later."""
+SUCCESSORS_DELAY_MAX = 3.0
+"""A view that never stands still waits no longer than this."""
 PULL_DELAY = 0.3
 """A record usually follows its head by gossip within this time; what is still missing is pulled."""
 PULLS_AT_ONCE = 64
+PULL_DIALS = 1
+"""Links dialled in one round for what is missing: whoever can be asked over it has most of the rest, too."""
 FIRST_SYNC_RETRY = 1.0
+"""Seconds after which the first exchange is tried with somebody else; doubled each time."""
+FIRST_SYNC_RETRY_MAX = 8.0
+PUSH_PULL_FIRST = 0.5
+"""Seconds from the first exchange to the next; doubled each time until it is `push_pull_interval`. What is new here
+spreads while we learn it, and gossip alone misses somebody now and then; equal views cost two small messages."""
 CLOCK_SETTLES = 10.0
 """Seconds in which every driver of one machine has reported a step of its wall clock."""
 
@@ -73,6 +84,11 @@ class Upkeep:
         self._last_gossip = float("-inf")
         self._sync_wanted: dict[NodeId, None] = {}
         self._first_targets: list[NodeId] = []
+        self._first_target: NodeId | None = None
+        self._first_retry = FIRST_SYNC_RETRY
+        self._push_pull_next = PUSH_PULL_FIRST
+        self._unsettled_since: float | None = None
+        """When the ALIVE members first changed since the successors were last seen to."""
         self.has_synced = False
 
     def start(self, now: float) -> None:
@@ -82,7 +98,7 @@ class Upkeep:
         self._parts.contacts.start(now)
         timers.set(PushPullDue(), now + self._push_pull_interval() * rng.random())
         timers.set(SweepDue(), now + SWEEP_INTERVAL * (0.75 + 0.5 * rng.random()))
-        timers.set(SuccessorsDue(), now + SUCCESSORS_DELAY)
+        timers.set(SuccessorsDue(), now + SUCCESSORS_STILL)
         timers.set(FirstSyncDue(), now + FIRST_SYNC_RETRY)
         self._last_gossip = float("-inf")
 
@@ -102,10 +118,11 @@ class Upkeep:
             timers.set(GossipDue(), max(now, self._last_gossip + self._protocol.gossip_interval))
         if self._consequences.alive_changed:
             self._consequences.alive_changed = False
-            soon = now + SUCCESSORS_DELAY
-            due = timers.due_at(SuccessorsDue())
-            if due is None or due > soon:
-                timers.set(SuccessorsDue(), soon)
+            if self._unsettled_since is None:
+                self._unsettled_since = now
+            timers.set(
+                SuccessorsDue(), min(now + SUCCESSORS_STILL, self._unsettled_since + SUCCESSORS_DELAY_MAX)
+            )
             if self._parts.table.size == 1:
                 self._parts.contacts.alone(now)
         if len(self._pulls) and timers.due_at(PullDue()) is None:
@@ -139,10 +156,17 @@ class Upkeep:
         return self._protocol.push_pull_interval * scale
 
     def on_push_pull_due(self, now: float) -> None:
-        """Compare views with a random ALIVE member."""
+        """Compare views with a random ALIVE member; soon after our start with one that we are linked with."""
         parts = self._parts
-        parts.timers.set(PushPullDue(), now + self._push_pull_interval() * (0.75 + 0.5 * parts.rng.random()))
+        interval = self._push_pull_interval()
+        is_new = self._push_pull_next < interval
+        if is_new:
+            interval = self._push_pull_next
+            self._push_pull_next *= 2
+        parts.timers.set(PushPullDue(), now + interval * (0.75 + 0.5 * parts.rng.random()))
         alive = [m for m in parts.table if m.state is MemberState.ALIVE and m.addresses]
+        if is_new:
+            alive = [m for m in alive if parts.links.link_to(m.node) is not None] or alive
         if alive:
             self.sync_with(alive[parts.rng.randrange(len(alive))], now)
 
@@ -167,9 +191,11 @@ class Upkeep:
         if wanted or (unknown and self.has_synced):
             parts.sync.begin(link, node, now)
 
-    def on_link_down(self, node: NodeId) -> None:
-        """A dial has failed for good."""
+    def on_link_down(self, node: NodeId, now: float) -> None:
+        """The last link or dial to a node has ended: whom we meant to compare with first is not there, so the next."""
         self._sync_wanted.pop(node, None)
+        if node == self._first_target and not self.has_synced:
+            self._next_first_sync(now)
 
     def first_sync(self, contact: NodeId, heads: list[NodeId], now: float) -> None:
         """A contact has answered after our start: pull state from one of the members it named, and compare with another
@@ -182,12 +208,15 @@ class Upkeep:
         self._next_first_sync(now)
 
     def _next_first_sync(self, now: float) -> None:
+        self._first_target = None
         while self._first_targets:
             member = self._parts.table.get(self._first_targets.pop(0))
             if member is not None:
+                self._first_target = member.node
                 self.sync_with(member, now)
-                self._parts.timers.set(FirstSyncDue(), now + FIRST_SYNC_RETRY)
-                return
+                break
+        self._parts.timers.set(FirstSyncDue(), now + self._first_retry)
+        self._first_retry = min(2 * self._first_retry, FIRST_SYNC_RETRY_MAX)
 
     def on_first_sync_due(self, now: float) -> None:
         """The last one tried has not answered in time."""
@@ -197,7 +226,6 @@ class Upkeep:
             alive = [m.node for m in self._parts.table if m.state is MemberState.ALIVE and m.addresses]
             self._first_targets = self._parts.rng.sample(alive, min(3, len(alive)))
         self._next_first_sync(now)
-        self._parts.timers.set(FirstSyncDue(), now + FIRST_SYNC_RETRY)
 
     def on_exchange_over(self, over: ExchangeOver, now: float) -> None:
         """An exchange that we began has ended."""
@@ -206,6 +234,9 @@ class Upkeep:
         if not self.has_synced:
             self.has_synced = True
             self._hearing.spreads = True
+            self._parts.timers.set(
+                PushPullDue(), now + PUSH_PULL_FIRST * (0.75 + 0.5 * self._parts.rng.random())
+            )
             self._parts.timers.cancel(FirstSyncDue())
             if self._first_targets:  # compare with a second one
                 member = self._parts.table.get(self._first_targets[0])
@@ -222,8 +253,12 @@ class Upkeep:
         """
         parts = self._parts
         by_link: dict[LinkId, list[DigestEntry]] = {}
+        dials, somebody = PULL_DIALS, self._any_link()
         for pull in self._pulls.take(PULLS_AT_ONCE):
-            link = self._link_for(pull, now)
+            link = self._link_for(pull)
+            if link is None and dials and pull.tries > 0:
+                dials -= self._dial_for(pull, now)
+            link = link or somebody
             if link is not None:
                 by_link.setdefault(link, []).append(self._held(pull.node))
             self._pulls.retry(pull)
@@ -233,19 +268,24 @@ class Upkeep:
         if len(self._pulls):
             parts.timers.set(PullDue(), now + self._protocol.probe_interval)
 
-    def _link_for(self, pull: Pull, now: float) -> LinkId | None:
+    def _link_for(self, pull: Pull) -> LinkId | None:
+        links = self._parts.links
+        return links.link_to(pull.teller) or links.link_to(pull.node)
+
+    def _dial_for(self, pull: Pull, now: float) -> bool:
+        """Dial whoever surely has what is missing; whether a dial is under way."""
         parts = self._parts
         for node in (pull.teller, pull.node):
-            link = parts.links.link_to(node)
-            if link is not None:
-                return link
-        if pull.tries > 0:
-            for node in (pull.teller, pull.node):
-                member = parts.table.get(node)
-                if member is not None and parts.links.ensure(node, member.addresses, now) is not None:
-                    return None
-        linked = [n for n in parts.table.successors(self._protocol.successor_links) if parts.links.link_to(n)]
-        return parts.links.link_to(linked[0]) if linked else None
+            member = parts.table.get(node)
+            if member is not None and parts.links.ensure(node, member.addresses, now) is not None:
+                return True
+        return False
+
+    def _any_link(self) -> LinkId | None:
+        """A link to somebody else who probably has it by now."""
+        parts = self._parts
+        linked = parts.links.linked()
+        return parts.links.link_to(linked[parts.rng.randrange(len(linked))]) if linked else None
 
     def _held(self, node: NodeId) -> DigestEntry:
         """What we hold about a member, as an entry that asks for its records only."""
@@ -260,6 +300,7 @@ class Upkeep:
     def on_successors_due(self, now: float) -> None:
         """Keep links to our successors in NodeId order, so that somebody notices at once when a process is lost."""
         parts = self._parts
+        self._unsettled_since = None
         parts.timers.set(SuccessorsDue(), now + SUCCESSORS_INTERVAL * (0.75 + 0.5 * parts.rng.random()))
         successors = parts.table.successors(self._protocol.successor_links)
         parts.links.pin(successors)

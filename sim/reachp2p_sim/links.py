@@ -122,8 +122,14 @@ class Links:
         """End a link from this side; the engine hears no more of it."""
         end.host.links.pop(end.link, None)
         end.is_open = False
-        end.stream.is_dialling = False
+        self._abandon_dial(end)
         self._push(end, LinkEnd.LOST if abort else LinkEnd.GOODBYE)
+
+    @staticmethod
+    def _abandon_dial(end: End) -> None:
+        """Who dialled waits no more. One whose dial was accepted and closed at once still hears of both."""
+        if end is end.stream.dialler:
+            end.stream.is_dialling = False
 
     # What happens to hosts
 
@@ -137,7 +143,7 @@ class Links:
         for end in list(host.links.values()):
             host.links.pop(end.link)
             end.is_open = False
-            end.stream.is_dialling = False
+            self._abandon_dial(end)
             peer = end.peer
             if peer is not None and peer.is_open:
                 peer.stalled_at = self._timeline.now

@@ -13,6 +13,7 @@ from reachp2p_sim.world import World, halves, without
 
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import MemberState
+from reachp2p.core.membership.life import Phase
 
 
 def grown(seed: int, count: int) -> tuple[World, list[Host]]:
@@ -35,6 +36,31 @@ def test_all_see_all_soon_after_the_last_has_started() -> None:
     world.add_nodes(32, within=1.0)
     world.run(1)
     assert world.run_until(converged, limit=2.5, every=0.05) <= 2.5
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_start_of_all_at_once_opens_few_links_that_are_not_kept(seed: int) -> None:
+    """Each node asks the seed, compares with two, and keeps three successors; a seventh is for calls."""
+    world = World(seed)
+    attach_all(world)
+    hosts = world.add_nodes(64, within=0.01)
+    employ(hosts, Handler())
+    world.run(0.5)
+    assert world.run_until(converged, limit=2.5, every=0.05) <= 2.5
+    world.run(5)
+    dialled = sum(host.engine.diagnostics()["links.dialled"] for host in hosts)
+    assert dialled <= 7 * len(hosts)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_newcomer_that_is_sent_to_the_dead_turns_to_the_next_at_once(seed: int) -> None:
+    world, hosts = grown(seed, count=16)
+    for host in hosts[4:]:
+        world.crash(host)
+    (newcomer,) = world.add_nodes(1)
+    world.run(0.8)
+    assert newcomer.engine.phase is Phase.RUNNING
+    assert newcomer.engine._upkeep.has_synced
 
 
 def test_each_half_believes_in_itself_and_buries_the_other_and_both_come_back() -> None:

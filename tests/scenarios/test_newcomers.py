@@ -78,6 +78,8 @@ def test_before_its_first_exchange_a_newcomer_relies_only_on_whom_it_is_linked_w
     for seed in range(5, 15):
         world, hosts = grown(seed, count=6)
         world.run(2)
+        for host in hosts[:-1]:  # news that reaches the newcomer by gossip
+            host.application.offer(Offer.simple("late/agent", CAPABILITY, Handler()))
         newcomer = world.add_nodes(1)[0]
         for _ in range(200):
             world.run(0.001)

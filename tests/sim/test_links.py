@@ -226,3 +226,13 @@ def test_streams_that_are_over_are_forgotten(story: Story) -> None:
         story.world.run(1)
     assert len(story.world.links) == 0
     assert a.links == b.links == {}
+
+
+def test_who_is_accepted_and_dropped_at_once_hears_of_both(story: Story) -> None:
+    a, b = story.world.add_nodes(2)
+    story.want(a, Dial(UP, b.address, None, 5.0))
+    story.world.run(0.031)
+    assert story.heard(b) == [("opened", DOWN)]
+    story.want(b, CloseLink(DOWN, abort=True))
+    story.world.run(1)
+    assert story.heard(a) == [("opened", UP), ("closed", UP, LinkEnd.LOST)]

@@ -52,6 +52,10 @@ class Directory:
         """The link to use for this node."""
         return self._preferred.get(node)
 
+    def linked(self) -> list[NodeId]:
+        """All nodes that there is a link to use for, the longest linked first."""
+        return list(self._preferred)
+
     def links_to(self, node: NodeId) -> tuple[Link, ...]:
         """All proven links to this node that have not ended, oldest first."""
         return tuple(self._links.get(node, ()))

@@ -137,6 +137,15 @@ class Links:
         for link in self._directory.outlived(node, life):
             self._book.doom(link, Doom.SUPERSEDED, now)
 
+    def on_lag(self, seconds: float) -> None:
+        """We did not run for `seconds`: what others said during an opening is not read yet, so it has that much longer.
+
+        What is proven is judged with our lateness in mind already (`keepalive`).
+        """
+        for link in self._book:
+            if link.state is LinkState.DIALING or link.state is LinkState.OPEN:
+                self._book.set_due(link, link.due_at + seconds)
+
     def pin(self, nodes: Iterable[NodeId]) -> None:
         """Links to these nodes stay open when idle; replaces the former choice."""
         self._pinned = dict.fromkeys(nodes)
@@ -147,6 +156,10 @@ class Links:
         """The proven link to use for a node."""
         link = self._directory.link_to(node)
         return None if link is None else link.id
+
+    def linked(self) -> list[NodeId]:
+        """All nodes that there is a link to use for."""
+        return self._directory.linked()
 
     def life_of(self, link: LinkId) -> Life | None:
         """The life that has been proven on a link."""

@@ -317,6 +317,19 @@ def test_after_a_gap_of_our_own_a_remote_is_asked_again_before_it_is_given_up() 
     assert not any(isinstance(output, LinkMessage) for output in remote.outputs)
 
 
+def test_an_opening_that_we_slept_through_has_that_much_longer() -> None:
+    protocol = Protocol()
+    net = Net()
+    a, b = net.side("a", protocol=protocol), net.side("b")
+    net.silent.add(b.address)
+    link = a.dial(b, b.node)
+    a.links.on_lag(3.0)
+    net.sleep(protocol.link_open_timeout + 2.9)
+    assert a.downs == []
+    net.sleep(0.2)
+    assert [(down.link, down.was_proven) for down in a.downs] == [(link, False)]
+
+
 def test_an_idle_link_is_closed_by_its_dialler_with_goodbye() -> None:
     net, a, b, link = linked(Protocol(link_idle_close=300.0))
     net.sleep(299.0)
