@@ -13,7 +13,15 @@ from reachp2p.core.effects import CloseLink, LinkEnd, ToNode
 from reachp2p.core.events import MemberState
 from reachp2p.core.hearing import Hearing, Source
 from reachp2p.core.ids import Address, Life, LinkId, NodeId
-from reachp2p.core.links.outputs import CloneReached, LinkDown, LinkMessage, LinkOutput, LinkUp, SelfReached
+from reachp2p.core.links.outputs import (
+    CallRejected,
+    CloneReached,
+    LinkDown,
+    LinkMessage,
+    LinkOutput,
+    LinkUp,
+    SelfReached,
+)
 from reachp2p.core.membership.probe import answer
 from reachp2p.core.parts import Parts
 from reachp2p.core.trust.facts import FactRejected
@@ -232,6 +240,8 @@ class Inbound:
             match output:
                 case LinkMessage():
                     self._link_message(output, now)
+                case CallRejected():
+                    self._call_rejected(output, now)
                 case LinkUp():
                     self._link_up(output, now)
                 case LinkDown():
@@ -241,6 +251,13 @@ class Inbound:
                         self._hearing.steps += self._parts.life.on_contact_over(now)
                 case CloneReached():
                     self._clone(output, now)
+
+    def _call_rejected(self, output: CallRejected, now: float) -> None:
+        call = output.call
+        if call.is_request:
+            self._parts.callee.on_unreadable(output.link, output.node, output.life, call, now)
+        else:
+            self._parts.caller.on_unreadable(output.link, output.node, output.life, call, now)
 
     def _clone(self, output: CloneReached, now: float) -> None:
         parts = self._parts

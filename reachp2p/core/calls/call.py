@@ -25,6 +25,7 @@ REFUSALS_WORTH_A_RETRY = frozenset(
         ErrorCode.REFUSED_FULL,
         ErrorCode.RATE_LIMITED,
         ErrorCode.NODE_LOST,
+        ErrorCode.WIRE_VERSION,  # a newer node may understand it
     }
 )
 """Codes of a callee that has not executed the request and leaves hope that another one will."""

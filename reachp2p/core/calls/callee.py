@@ -16,6 +16,7 @@ from reachp2p.core.calls.invocation import (
     InvocationInput,
     InvocationState,
 )
+from reachp2p.core.calls.replies import clip, not_understood, reply_with, without_answer
 from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import CancelInvoke, Effects, Invoke
@@ -24,6 +25,7 @@ from reachp2p.core.links.outputs import LinkDown
 from reachp2p.core.links.table import Links
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
+from reachp2p.core.wire.codec import RejectedCall
 from reachp2p.core.wire.messages import Cancel, Reply, Request
 from reachp2p.errors import ErrorCode
 
@@ -31,9 +33,6 @@ LOCAL = LinkId(0)
 """Stands for the link of a call from this very node to itself: there is none."""
 QUEUED_BYTES_MAX = 67_108_864
 """Payloads of requests that wait for a place, over all capabilities: 64 of the largest; beyond it 1406."""
-_DETAIL_MAX = 4_096
-_TEXT_MAX = 256
-_UNSENT = "its answer did not fit into what waits for this link"
 
 
 class Callee:
@@ -92,6 +91,11 @@ class Callee:
             )
         self._refuse(link, node, life, request, *refusal, now)
 
+    def on_unreadable(self, link: LinkId, node: NodeId, life: Life, call: RejectedCall, now: float) -> None:
+        """A request that this version does not understand: certainly not executed, and perhaps another node does."""
+        self._counters.add(f"calls.refused.{int(ErrorCode.WIRE_VERSION)}")
+        self._send(link, node, life, not_understood(call), now)
+
     def on_cancel(self, node: NodeId, life: Life, cancel: Cancel, now: float) -> None:
         """The caller does not want the answer any more."""
         invocation = self._by_request.get((node, cancel.message_id))
@@ -110,7 +114,9 @@ class Callee:
             return
         self._finish(invocation, InvocationInput.RETURNED)
         self._counters.add("calls.served" if result.code == 0 else f"calls.serving_failed.{int(result.code)}")
-        self._answer(invocation, self._reply(invocation.request.message_id, result), now)
+        self._answer(
+            invocation, reply_with(invocation.request.message_id, result, self._protocol.payload_max), now
+        )
         self._start_waiting()
 
     def on_link_down(self, down: LinkDown, now: float) -> None:
@@ -133,9 +139,7 @@ class Callee:
         """A reply that was handed to a link has never left. Its caller is told in a few bytes that there is none; if
         they do not fit either, or the link is not open any more, its end tells the caller."""
         self._counters.add("calls.reply_unsent")
-        short = Reply(
-            message_id=reply.message_id, code=ErrorCode.NODE_LOST, detail=_UNSENT, executed=reply.executed
-        )
+        short = without_answer(reply)
         if reply == short or not self._links.send(link, short):
             self._counters.add("calls.reply_dropped")
             self._links.give_up(link, now)
@@ -277,7 +281,7 @@ class Callee:
         now: float,
     ) -> None:
         self._counters.add(f"calls.refused.{int(code)}")
-        reply = Reply(message_id=request.message_id, code=code, detail=_clip(detail), executed=False)
+        reply = Reply(message_id=request.message_id, code=code, detail=clip(detail), executed=False)
         self._send(link, node, life, reply, now)
 
     # Running
@@ -368,22 +372,6 @@ class Callee:
         )
         self._answer(invocation, reply, now)
 
-    def _reply(self, message_id: bytes, result: InvokeResult) -> Reply:
-        """The reply for what a handler returned, within the limits of the wire."""
-        detail = _clip(result.detail)
-        if result.code != 0:
-            return Reply(
-                message_id=message_id, code=int(result.code), detail=detail, executed=result.executed
-            )
-        if len(result.payload) > self._protocol.payload_max:
-            detail = f"the result has {len(result.payload)} bytes, at most {self._protocol.payload_max}"
-            return Reply(message_id=message_id, code=ErrorCode.PAYLOAD_TOO_LARGE, detail=detail)
-        content_type = result.content_type
-        if len(content_type) > _TEXT_MAX or not content_type.isprintable():
-            detail = f"the content type of the result is not at most {_TEXT_MAX} printable characters"
-            return Reply(message_id=message_id, code=ErrorCode.HANDLER_FAILED, detail=detail)
-        return Reply(message_id=message_id, content_type=content_type, payload=result.payload, detail=detail)
-
     def _answer(self, invocation: Invocation, reply: Reply, now: float) -> None:
         self._send(invocation.link, invocation.node, invocation.life, reply, now)
 
@@ -402,9 +390,3 @@ class Callee:
                 return
         self._counters.add("calls.reply_dropped")
         self._links.give_up(link, now)
-
-
-def _clip(text: str) -> str:
-    """Text that any UTF-8 encoder takes and a reply holds."""
-    clipped = text[:_DETAIL_MAX]
-    return clipped if clipped.isascii() else clipped.encode("utf-8", "replace").decode()

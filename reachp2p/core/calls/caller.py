@@ -26,6 +26,7 @@ from reachp2p.core.routing.instance import Instance
 from reachp2p.core.routing.unreached import Unreached
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
+from reachp2p.core.wire.codec import RejectedCall
 from reachp2p.core.wire.messages import Cancel, Reply, Request
 from reachp2p.errors import CallFailed, ErrorCode
 
@@ -173,6 +174,12 @@ class Caller:
             self._end(call, code, reply.detail, now)
         else:
             self._end(call, ErrorCode.HANDLER_FAILED, f"unknown code {code}: {reply.detail}", now)
+
+    def on_unreadable(self, link: LinkId, node: NodeId, life: Life, call: RejectedCall, now: float) -> None:
+        """A reply that this version does not understand: the call has ended there, and nobody here can say how."""
+        detail = f"its reply is not understood by this version: {call.why}"
+        unread = Reply(message_id=call.message_id, code=ErrorCode.OUTCOME_UNKNOWN, detail=detail)
+        self.on_reply(link, node, life, unread, now)
 
     def on_link_up(self, up: LinkUp, now: float) -> None:
         """A link is open: what waited for it is sent."""

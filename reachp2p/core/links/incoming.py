@@ -10,7 +10,7 @@ import msgspec
 
 from reachp2p.core.counters import Counters
 from reachp2p.core.settings import Protocol
-from reachp2p.core.wire.codec import decode_message, decode_messages
+from reachp2p.core.wire.codec import RejectedCall, decode_message, decode_messages
 from reachp2p.core.wire.limits import WireError
 from reachp2p.core.wire.messages import Chunk, Goodbye, Hello, HelloProof, Message
 
@@ -43,6 +43,8 @@ class Incoming:
         self._assemblies: dict[int, _Assembly] = {}
         self._announced = 0
         self._last_sequence = -1
+        self._rejected_calls: list[RejectedCall] = []
+        """Of the frame being read; at most one a message."""
 
     @property
     def assembling(self) -> int:
@@ -56,6 +58,7 @@ class Incoming:
             bytes_max=self._frame_max,
             messages_max=FRAME_MESSAGES_READ_MAX,
             on_rejected=self._on_rejected,
+            on_call_rejected=self._rejected_calls.append,
         )
         if skipped:
             self._counters.add("skipped.message.unknown_number", skipped)
@@ -81,7 +84,11 @@ class Incoming:
         del self._assemblies[chunk.sequence]
         self._announced -= assembly.total
         try:
-            message = decode_message(bytes(assembly.data), bytes_max=self._assembly_max)
+            message = decode_message(
+                bytes(assembly.data),
+                bytes_max=self._assembly_max,
+                on_call_rejected=self._rejected_calls.append,
+            )
         except WireError as error:  # as in a frame, a bad message costs only itself
             self._on_rejected(error.reason)
             return None
@@ -90,6 +97,11 @@ class Incoming:
         elif isinstance(message, _NEVER_CHUNKED):
             raise WireError("chunk_nested")
         return message
+
+    def take_rejected_calls(self) -> list[RejectedCall]:
+        """The requests and replies among what was just read that were not understood."""
+        rejected, self._rejected_calls = self._rejected_calls, []
+        return rejected
 
     def _begin(self, chunk: Chunk) -> _Assembly:
         if chunk.sequence <= self._last_sequence:

@@ -8,6 +8,7 @@ import msgspec
 
 from reachp2p.core.effects import LinkEnd
 from reachp2p.core.ids import Address, Life, LinkId, NodeId
+from reachp2p.core.wire.codec import RejectedCall
 from reachp2p.core.wire.messages import Message
 
 
@@ -28,6 +29,15 @@ class LinkMessage(msgspec.Struct, frozen=True):
     node: NodeId
     life: Life
     message: Message
+
+
+class CallRejected(msgspec.Struct, frozen=True):
+    """A request or reply from a proven link that this version does not understand; whoever waits for it is told."""
+
+    link: LinkId
+    node: NodeId
+    life: Life
+    call: RejectedCall
 
 
 class LinkDown(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,4 +76,4 @@ class CloneReached(msgspec.Struct, frozen=True):
     link: LinkId
 
 
-LinkOutput: TypeAlias = LinkUp | LinkMessage | LinkDown | SelfReached | CloneReached
+LinkOutput: TypeAlias = LinkUp | LinkMessage | CallRejected | LinkDown | SelfReached | CloneReached

@@ -16,7 +16,14 @@ from reachp2p.core.links.book import LinkBook
 from reachp2p.core.links.hello import HELLO_NONCE_BYTES, OPENING_FRAME_MAX, Handshake, HelloRefused, own_hello
 from reachp2p.core.links.keepalive import Verdict, judge, next_check
 from reachp2p.core.links.link import Doom, Link, LinkDue, LinkInput, LinkState
-from reachp2p.core.links.outputs import CloneReached, LinkMessage, LinkOutput, LinkUp, SelfReached
+from reachp2p.core.links.outputs import (
+    CallRejected,
+    CloneReached,
+    LinkMessage,
+    LinkOutput,
+    LinkUp,
+    SelfReached,
+)
 from reachp2p.core.settings import Settings
 from reachp2p.core.timers import Timers
 from reachp2p.core.trust.signer import Signer, Verifier
@@ -380,6 +387,7 @@ class Links:
             else:
                 link.was_used = True
                 outputs.append(LinkMessage(link.id, node, life, message))
+        outputs += [CallRejected(link.id, node, life, call) for call in link.incoming.take_rejected_calls()]
 
     def _on_control(self, link: Link, message: Message, now: float, outputs: list[LinkOutput]) -> None:
         """A message that is for the link itself."""

@@ -18,10 +18,11 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 import cbor2
 import msgspec
 
+from reachp2p.core.ids import MESSAGE_ID_BYTES
 from reachp2p.core.wire.cose import head
 from reachp2p.core.wire.facts import Fact
 from reachp2p.core.wire.limits import BYTES_MAX, DEPTH_MAX, INTEGER_MAX, WireError, load
-from reachp2p.core.wire.messages import EXTENSION_KEY_MIN, EXTENSIONS_MAX, MESSAGES, Message
+from reachp2p.core.wire.messages import EXTENSION_KEY_MIN, EXTENSIONS_MAX, MESSAGES, Message, Reply, Request
 from reachp2p.errors import LocalProtocolError
 
 DATAGRAM_NUMBER_MAX = 31
@@ -50,12 +51,14 @@ def decode_messages(
     messages_max: int,
     datagram: bool = False,
     on_rejected: Callable[[str], None] | None = None,
+    on_call_rejected: Callable[[RejectedCall], None] | None = None,
 ) -> tuple[list[Message], int]:
     """The messages of a body, and how many were skipped because their number is unknown.
 
     A body that is not an array of at most `messages_max` messages raises `WireError`. A single bad message (unknown
     key below 128, a field out of bounds, in a `datagram` one that belongs in a frame) costs only itself when
-    `on_rejected` is given, which is called with the reason; without it the first one raises `WireError`.
+    `on_rejected` is given, which is called with the reason; without it the first one raises `WireError`. Somebody waits
+    for what follows a request or reply: `on_call_rejected` is told of those, too, if their message id can be read.
     """
     items = load(data, bytes_max=bytes_max)
     if type(items) is not list:
@@ -71,6 +74,8 @@ def decode_messages(
             if on_rejected is None:
                 raise
             on_rejected(error.reason)
+            if on_call_rejected is not None and (call := rejected_call(item, error)) is not None:
+                on_call_rejected(call)
             continue
         if message is None:
             skipped += 1
@@ -79,9 +84,34 @@ def decode_messages(
     return messages, skipped
 
 
-def decode_message(data: bytes, *, bytes_max: int = BYTES_MAX) -> Message | None:
-    """One message, as put together from chunks; None if its number is unknown. Raises `WireError`."""
-    return _read_message(load(data, bytes_max=bytes_max), datagram=False)
+def decode_message(
+    data: bytes,
+    *,
+    bytes_max: int = BYTES_MAX,
+    on_call_rejected: Callable[[RejectedCall], None] | None = None,
+) -> Message | None:
+    """One message, as put together from chunks; None if its number is unknown. Raises `WireError`, before which
+    `on_call_rejected` is called as in `decode_messages`."""
+    item = load(data, bytes_max=bytes_max)
+    try:
+        return _read_message(item, datagram=False)
+    except WireError as error:
+        if on_call_rejected is not None and (call := rejected_call(item, error)) is not None:
+            on_call_rejected(call)
+        raise
+
+
+def rejected_call(item: object, error: WireError) -> RejectedCall | None:
+    """Which call it was that could not be read, if it was one that can be named."""
+    if type(item) is not list or len(item) != 2 or type(item[1]) is not dict:
+        return None
+    kind = next((kind for kind in (Request, Reply) if item[0] == kind.NUMBER), None)
+    if kind is None:
+        return None
+    message_id = item[1].get(kind.KEYS["message_id"])
+    if type(message_id) is not bytes or len(message_id) != MESSAGE_ID_BYTES:
+        return None
+    return RejectedCall(kind is Request, message_id, str(error))
 
 
 def encode_fact(fact: Fact) -> bytes:
@@ -97,6 +127,14 @@ def decode_fact(kind: type[F], data: bytes) -> F:
     if cbor2.dumps(item, canonical=True) != data:
         raise WireError("not_canonical")
     return fact
+
+
+class RejectedCall(msgspec.Struct, frozen=True):
+    """A request or a reply that was not understood. `why`: our word for it, and the key or field."""
+
+    is_request: bool
+    message_id: bytes
+    why: str
 
 
 class _Layout:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any, ClassVar
 
 import pytest
 from msgspec.structs import replace
@@ -15,7 +16,9 @@ from reachp2p.core.events import MemberState
 from reachp2p.core.ids import LinkId, NodeId
 from reachp2p.core.routing.instance import Instance
 from reachp2p.core.settings import Protocol
-from reachp2p.core.wire.messages import Reply
+from reachp2p.core.wire import codec
+from reachp2p.core.wire.limits import WireError
+from reachp2p.core.wire.messages import Message, Reply, Request
 from reachp2p.errors import CallFailed, ErrorCode, InvalidIdentifier
 from tests.unit.calls.world import AGENT, CAPABILITY, Node, World
 from tests.unit.links.pair import life
@@ -711,6 +714,92 @@ def test_a_reply_of_which_not_even_the_news_fits_ends_the_link() -> None:
     assert a.end_of(call).code == ErrorCode.OUTCOME_UNKNOWN
     assert [down.end for down in a.downs] == [LinkEnd.LOST]
     assert nothing_left(a, b)
+
+
+# What one side does not understand
+
+
+class _Newer(Message, frozen=True, kw_only=True):
+    """Any message with one mandatory key more than this version knows."""
+
+    NUMBER = Request.NUMBER
+    KEYS: ClassVar[dict[str, int]] = {"message_id": 1, "padding": 8, "news": 90}
+    message_id: bytes
+    padding: bytes = b""
+    news: int = 0
+
+
+class _NewerReply(_Newer, frozen=True, kw_only=True):
+    NUMBER = Reply.NUMBER
+    KEYS: ClassVar[dict[str, int]] = {"message_id": 1, "padding": 4, "news": 90}
+
+
+@pytest.mark.parametrize("size", [10, 40_000])
+def test_a_request_that_a_callee_does_not_understand_is_refused_at_once_and_goes_elsewhere(
+    size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one that came in pieces. A newer node may understand it."""
+    world, a, b, c = trio()
+    monkeypatch.setitem(codec._LAYOUTS, _Newer, codec._Layout(_Newer))
+    original = a.caller._request
+    made: list[int] = []
+
+    def newer(*arguments: Any) -> Message:
+        made.append(1)
+        request = original(*arguments)
+        return (
+            _Newer(message_id=request.message_id, padding=bytes(size), news=1) if len(made) == 1 else request
+        )
+
+    monkeypatch.setattr(a.caller, "_request", newer)
+    call = a.call()
+    world.run()
+    assert b.invoked == []
+    assert b.counters.value("dropped.message.unknown_key") == b.counters.value("calls.refused.1708") == 1
+    assert [invoke.message_id for invoke in c.invoked] == [call]
+    c.finish()
+    world.run()
+    assert (a.end_of(call).code, a.end_of(call).attempts) == (0, 2)
+    assert nothing_left(a, b, c)
+
+
+def test_a_request_that_nobody_understands_ends_with_1708_and_the_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, a, b, c = trio()
+    monkeypatch.setitem(codec._LAYOUTS, _Newer, codec._Layout(_Newer))
+    monkeypatch.setattr(a.caller, "_request", lambda call, *_: _Newer(message_id=call.id, news=1))
+    call = a.call()
+    world.run()
+    ended = a.end_of(call)
+    assert (ended.code, ended.attempts) == (ErrorCode.WIRE_VERSION, 2)
+    assert ended.detail.endswith("does not understand the request: unknown_key: 90")
+    assert nothing_left(a, b, c)
+
+
+def test_a_reply_that_its_caller_does_not_understand_ends_the_call_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, a, b, c = trio()
+    monkeypatch.setitem(codec._LAYOUTS, _NewerReply, codec._Layout(_NewerReply))
+    call = a.call()
+    world.run()
+    link = b.links.link_to(a.node)
+    assert link is not None
+    assert b.links.send(link, _NewerReply(message_id=call, news=1))
+    b.perform()
+    world.run()
+    ended = a.end_of(call)
+    assert ended.code == ErrorCode.OUTCOME_UNKNOWN
+    assert "not understood by this version: unknown_key: 90" in ended.detail
+    assert c.invoked == []
+
+
+def test_what_cannot_be_read_and_names_no_call_has_no_answer() -> None:
+    for item in (7, [50, 7], [50, {2: b""}], [50, {1: b"short"}], [1, {1: bytes(16)}], [50, {1: "t" * 16}]):
+        assert codec.rejected_call(item, WireError("bad_field")) is None
+    named = codec.rejected_call([50, {1: bytes(16)}], WireError("bad_field", "agent"))
+    assert named == codec.RejectedCall(True, bytes(16), "bad_field: agent")
 
 
 # Links that come and go

@@ -12,7 +12,7 @@ from reachp2p.core.commands import AgentSpec, CallSpec, CapabilitySpec, InvokeRe
 from reachp2p.core.effects import CancelInvoke, Effect, Invoke, LinkEnd, Notify, ToLink
 from reachp2p.core.events import CallEnded, MemberState
 from reachp2p.core.ids import Address, Life, NodeId
-from reachp2p.core.links.outputs import LinkDown, LinkMessage, LinkOutput, LinkUp
+from reachp2p.core.links.outputs import CallRejected, LinkDown, LinkMessage, LinkOutput, LinkUp
 from reachp2p.core.routing.failure import RouteFailed
 from reachp2p.core.routing.instance import CapabilityInfo, Instance, InstanceInfo
 from reachp2p.core.routing.table import RoutingTable
@@ -174,6 +174,9 @@ class Node(Side):
                 self.caller.on_reply(output.link, output.node, output.life, reply, now)
             case LinkMessage(message=Cancel() as cancel):
                 self.callee.on_cancel(output.node, output.life, cancel, now)
+            case CallRejected(call=call):
+                side = self.callee if call.is_request else self.caller
+                side.on_unreadable(output.link, output.node, output.life, call, now)
             case LinkUp():
                 self.caller.on_link_up(output, now)
             case LinkDown():
