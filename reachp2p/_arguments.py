@@ -5,7 +5,6 @@ Without this a slip (`timeout="5"`, `seeds=[7946]`) surfaces as a `TypeError` de
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from math import isnan
 from typing import Any, TypeVar
@@ -87,6 +86,8 @@ def check_names(given: Mapping[str, Any], known: Iterable[str], function: str) -
     names = list(known)
     for name in given:
         if name not in names:
+            import difflib  # for the unlucky only
+
             close = difflib.get_close_matches(name, names, n=1)
             hint = f"did you mean {close[0]!r}?" if close else f"known are {', '.join(names)}"
             raise ConfigurationInvalid(f"{function} takes no {name!r}; {hint}")

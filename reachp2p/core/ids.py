@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from ipaddress import IPv6Address
 from typing import Annotated, NewType, Protocol, TypeVar
 
 import msgspec
@@ -93,6 +92,8 @@ def _check_host(host: str, text: str) -> None:
     if not _HOST.fullmatch(host):
         raise InvalidIdentifier(f"address {text!r}: write host:port, as in 127.0.0.1:7946, and nothing else")
     if ":" in host or "[" in text:
+        from ipaddress import IPv6Address  # takes longer to load than all of this module
+
         try:
             IPv6Address(host)
         except ValueError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from difflib import SequenceMatcher
 from itertools import islice
 
 from reachp2p.core.ids import NodeId
@@ -95,6 +94,8 @@ def most_similar(name: str, known: Sequence[str]) -> str | None:
 
     All names get a comparison of their letters; the best of those, one that heeds the order of the letters.
     """
+    from difflib import SequenceMatcher  # not before there is something to suggest
+
     if len(known) > _COMPARED_MAX:
         known = list(islice((other for other in known if other[:1] == name[:1]), _COMPARED_MAX))
     matcher = SequenceMatcher(autojunk=False)
