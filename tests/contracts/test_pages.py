@@ -1,9 +1,11 @@
-"""Pages that must agree with the code: the error codes, and the names of change fragments."""
+"""Pages that must agree with the code: the error codes, the cases, and the names of change fragments."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
+
+from reachp2p_sim.scenarios import SCENARIOS
 
 from reachp2p.errors import RETRY_SAFE, ErrorCode
 
@@ -39,3 +41,28 @@ def test_the_page_and_the_code_agree_on_what_may_be_retried() -> None:
 def test_each_change_fragment_is_named_after_what_it_is() -> None:
     names = [path.name for path in (DOCS / "changes").iterdir() if path.name != "README.md"]
     assert [name for name in names if not FRAGMENT.fullmatch(name)] == []
+
+
+def case_rows() -> dict[str, str]:
+    """The last cell of each row of the page of cases, by number."""
+    lines = (DOCS / "cases.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| B")]
+    return {row[0]: row[-1] for row in rows}
+
+
+def test_every_case_that_code_or_test_names_is_on_the_page_of_cases() -> None:
+    named = {
+        case
+        for folder in ("reachp2p", "node", "sim", "tests", "bench")
+        for path in (DOCS.parent / folder).rglob("*.py")
+        for case in re.findall(r"\bB\d\d\b|\bB3\.\d+\b", path.read_text())
+    }
+    assert len(named) > 30
+    assert sorted(named - case_rows().keys()) == []
+
+
+def test_the_page_of_cases_names_files_and_scenarios_that_exist() -> None:
+    for case, cell in case_rows().items():
+        for name in re.findall(r"`([^`]+)`", cell):
+            files = (DOCS.parent / "tests" / name, DOCS.parent / "sim" / "reachp2p_sim" / name)
+            assert name in SCENARIOS or any(path.exists() for path in files), (case, name)

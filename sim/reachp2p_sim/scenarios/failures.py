@@ -118,7 +118,7 @@ def lossy(world: World, options: Options) -> None:
     "pause",
     "some nodes get no processor for a while, again and again",
     nodes=16,
-    cases=("B09", "B3.6"),
+    cases=("B07", "B09", "B3.6"),
     share=0.2,
     seconds=8.0,
     rounds=5,
@@ -190,7 +190,7 @@ def slow_disk(world: World, options: Options) -> None:
     "clock-jump",
     "wall clocks jump by up to 288 seconds, both ways, all the time",
     nodes=16,
-    cases=("B07", "B74", "B3.26"),
+    cases=("B74", "B3.26"),
     seconds=120.0,
 )
 def clock_jump(world: World, options: Options) -> None:
