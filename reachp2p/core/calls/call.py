@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import Enum
 
 import msgspec
@@ -65,8 +64,7 @@ class CallDue(msgspec.Struct, frozen=True, gc=False):
     call: bytes
 
 
-@dataclass(slots=True, eq=False)
-class Call:
+class Call(msgspec.Struct, eq=False):
     """A pending call. `link` and `life` are those of the request that was sent; `tried` are all nodes asked so far."""
 
     id: bytes
@@ -83,7 +81,7 @@ class Call:
     """Instances turned to."""
     asked: int = 0
     """Those among them that the request was handed to a link for."""
-    tried: list[NodeId] = field(default_factory=list)
+    tried: list[NodeId] = []
 
     def move(self, happened: CallInput) -> None:
         """Go where the table says; a pair that is not in it is a defect of ours."""
