@@ -231,8 +231,14 @@ class _Server:
 
     async def _members(self, args: Args) -> Any:
         now = trio.current_time()
+        agents: dict[bytes, list[str]] = {}
+        for view in self._node.agents():
+            agents.setdefault(view.node, []).append(view.agent)
         return {
-            "members": [member_object(view, now) for view in self._node.members()],
+            "members": [
+                {**member_object(view, now), "agents": agents.get(view.node, [])}
+                for view in self._node.members()
+            ],
             "diagnostics": self._node.diagnostics(),
             "view": self._node.view_hash().hex(),
         }

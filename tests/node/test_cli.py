@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -16,6 +17,7 @@ from typing import Any
 
 import pytest
 from reachp2p_node.cli import main, output, tables
+from reachp2p_node.cli.fitted import Column, Fitted
 
 AGENT = '''
 from reachp2p import Agent
@@ -138,6 +140,7 @@ def test_members_are_shown_by_any_running_node(run: Run, network: dict[str, Prog
     assert "asking seed; --node chooses another: shouter" in err
     assert "2 members: 2 ALIVE" in out
     assert network["shouter"].started["address"] in out
+    assert re.search(r"ALIVE .* demo/shouter", out), "what each of them offers"
     code, out, err = run("members", "--json", "--node", "shouter")
     answer = json.loads(out)
     assert (code, err, answer["asked"]) == (0, "", "shouter")
@@ -477,9 +480,9 @@ EVIL = "\x1b[31mred\x07\u202e\x9b2J[bold]x[/bold]"
 def test_text_from_the_network_cannot_act_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     member = {
         "node": "ab" * 32, "name": EVIL, "self": False, "state": "ALIVE", "epoch": 1, "incarnation": 0, "since": 1.0,
-        "rtt_ms": None, "addresses": [EVIL], "zone": EVIL, "refused": False,
+        "rtt_ms": None, "addresses": [EVIL], "zone": EVIL, "refused": False, "agents": [EVIL],
     }  # fmt: skip
-    output.print_table(tables.members_table([member]))
+    output.print_table(tables.members_table([member], 160).table)
     shown = capsys.readouterr().out
     output.print_json({"name": EVIL, "text": "ünïcödé \ud800"})
     printed = capsys.readouterr().out
@@ -488,6 +491,37 @@ def test_text_from_the_network_cannot_act_on_a_terminal(capsys: pytest.CaptureFi
     assert "[bold]x[/bold]" in shown, "nothing is markup"
     assert json.loads(printed) == {"name": EVIL, "text": "ünïcödé \ud800"}
     assert "ünïcödé" in printed
+
+
+@pytest.mark.usefixtures("wait_for_agent")
+@pytest.mark.parametrize(
+    ("columns", "members_lack", "agents_lack"),
+    [
+        ("150", "", ""),
+        ("60", "inc, rtt, zone, epoch, node, for, agents", "weight, tags, version"),
+        ("40", "inc, rtt, zone, epoch, node, for, agents", "weight, tags, version, state"),
+    ],
+)
+def test_tables_fit_a_narrow_terminal(
+    run: Run, monkeypatch: pytest.MonkeyPatch, columns: str, members_lack: str, agents_lack: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    for command, lack in (("members", members_lack), ("agents", agents_lack)):
+        code, out, err = run(command, "--node", "shouter")
+        assert (code, "\x1b" in out) == (0, False)
+        assert max(len(line) for line in out.splitlines()) <= int(columns)
+        left_out = {name for name in err.partition(" for ")[2].partition(":")[0].split(", ") if name}
+        assert left_out <= set(lack.split(", ")), "nothing more than that"
+        assert bool(left_out) == bool(lack)
+
+
+def test_of_a_table_the_least_important_columns_go_first_and_empty_ones_are_not_there() -> None:
+    columns = [Column("a"), Column("b", importance=2), Column("c", importance=1), Column("d", importance=3)]
+    rows = [("1" * 10, "2" * 10, "3" * 10, ""), ("1", "2", "3", "")]
+    assert [Fitted(columns, rows, width).left_out for width in (36, 35, 23, 22, 9)] == [
+        [], ["c"], ["c"], ["c", "b"], ["c", "b"],
+    ]  # fmt: skip
+    assert [column.header for column in Fitted(columns, rows, 36).table.columns] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(

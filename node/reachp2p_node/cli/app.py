@@ -15,6 +15,28 @@ import typer
 
 from reachp2p.errors import ReachError
 from reachp2p_node.cli import output
+from reachp2p_node.cli.options import (
+    AdvertiseOption,
+    AgentOption,
+    CapabilityArgument,
+    ClusterOption,
+    ConfigOption,
+    HostOption,
+    JsonFlag,
+    KeyOption,
+    NameOption,
+    NodeOption,
+    OpenOption,
+    OwnStateOption,
+    PolicyOption,
+    PortOption,
+    SeedOption,
+    StateOption,
+    TagOption,
+    TakeOverOption,
+    VerboseFlag,
+    ZoneOption,
+)
 
 HELP = """Agents that find each other, call each other, and survive each other's faults.
 
@@ -47,111 +69,6 @@ route = typer.Typer(
     help="Questions about routing: `reachp2p route explain`.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(route, name="route")
-
-
-def _path(text: str) -> Path:
-    """A path; nothing, as from an unset variable of the shell, is not taken for the working directory."""
-    if not text:
-        raise typer.BadParameter("is empty: write a path")
-    return Path(text)
-
-
-JsonFlag = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, for programs.")]
-NodeOption = Annotated[
-    str | None,
-    typer.Option(
-        "--node",
-        metavar="NAME",
-        help="Ask this node of yours, by its name or the first digits of its id. Needed only if several run here.",
-    ),
-]
-StateOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--state", metavar="FOLDER", parser=_path, help="Ask the node with this state folder instead."
-    ),
-]
-CapabilityArgument = Annotated[
-    str, typer.Argument(metavar="CAPABILITY", help="What is wanted, such as text.summarize.")
-]
-AgentOption = Annotated[
-    str | None, typer.Option("--agent", metavar="NAMESPACE/NAME", help="Only instances of this agent.")
-]
-TagOption = Annotated[
-    list[str] | None,
-    typer.Option("--tag", metavar="KEY=VALUE", help="Only instances with this tag. Can be repeated."),
-]
-PolicyOption = Annotated[
-    str | None,
-    typer.Option(
-        "--policy",
-        metavar="NAME",
-        help="How one instance is picked: random, round_robin, or consistent_hash with --key. [random]",
-    ),
-]
-KeyOption = Annotated[
-    str | None, typer.Option("--key", metavar="TEXT", help="Equal keys go to one instance (consistent_hash).")
-]
-
-# Options of the commands that run a node; each is also a key of reachp2p.toml and an environment variable REACHP2P_….
-NameOption = Annotated[
-    str | None,
-    typer.Option("--name", metavar="NAME", help="Name of this node, for people and for its state folder."),
-]
-HostOption = Annotated[
-    str | None, typer.Option("--host", metavar="ADDRESS", help="IP address to listen on. [127.0.0.1]")
-]
-PortOption = Annotated[
-    int | None, typer.Option("--port", metavar="PORT", help="Port to listen on, UDP and TCP. [a free one]")
-]
-SeedOption = Annotated[
-    list[str] | None,
-    typer.Option("--seed", metavar="HOST:PORT", help="Address of a seed node. Can be repeated."),
-]
-AdvertiseOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--advertise",
-        metavar="HOST:PORT",
-        help="Address that others are told, if it is not where this node listens. Can be repeated.",
-    ),
-]
-OwnStateOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--state",
-        metavar="FOLDER",
-        parser=_path,
-        help="State folder: key, epoch, address book. [~/.local/state/reachp2p/NAME]",
-    ),
-]
-ClusterOption = Annotated[
-    str | None,
-    typer.Option("--cluster", metavar="ID", help="Cluster id; nodes of another never mix. [default]"),
-]
-ZoneOption = Annotated[
-    str | None, typer.Option("--zone", metavar="NAME", help="Zone of this node, shown to others.")
-]
-OpenOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--insecure-open",
-        help="Listen beyond loopback, although whoever reaches the port can take part and nothing is encrypted.",
-    ),
-]
-TakeOverOption = Annotated[
-    bool | None,
-    typer.Option("--take-over", help="Start although another life of this node's key runs: it is fenced."),
-]
-ConfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--config", metavar="FILE", parser=_path, help="Settings file. [reachp2p.toml, if there is one]"
-    ),
-]
-VerboseFlag = Annotated[
-    bool, typer.Option("--verbose", "-v", help="Say on stderr what the node notices, not only what is wrong.")
-]
 
 
 def _print_version(wanted: bool) -> None:

@@ -26,6 +26,7 @@ INFO_TIMEOUT = 2.0
 SECOND_TIMEOUT = 3.0
 """Seconds more for the one that is meant."""
 FOLDERS_MAX = 1_000
+NAMES_SHOWN = 8
 ID_DIGITS_MIN = 4
 """Of a NodeId that may stand for a name."""
 
@@ -54,9 +55,10 @@ class Running:
         """Whether a person may mean this node: names that nobody chose end with digits."""
         return self.name.startswith(f"{name}-")
 
-    def __str__(self) -> str:
-        state = "" if self.info else ", does not answer"
-        return f"{self.name} (process {self.process}, {self.folder}{state})"
+    def told(self, *, with_folder: bool) -> str:
+        """The node in a list."""
+        folder = f", {self.folder}" if with_folder else ""
+        return f"{self.name} (process {self.process}{folder}{'' if self.info else ', does not answer'})"
 
     @property
     def silence(self) -> NodeError:
@@ -88,14 +90,14 @@ async def choose(name: str | None, state: Path | None, *, must_be_sure: bool = F
 
 def _choose(running: list[Running], name: str | None, *, must_be_sure: bool) -> Running:
     if name is not None:
-        named = [one for one in running if one.is_called(name)] or [
-            one for one in running if one.is_like(name)
-        ]
+        named = [one for one in running if one.is_called(name)]
+        if not named and not must_be_sure:  # any of them will do for a question, not for an end
+            named = [one for one in running if one.is_like(name)][:1]
         if not named:
             raise ConfigurationInvalid(f"no running node is called {name!r}; {_listed(running)}")
         if len(named) > 1:
             raise ConfigurationInvalid(
-                f"{len(named)} running nodes are called {name!r}: {_names(named)}; "
+                f"{len(named)} running nodes are called {name!r}: {_names(named, with_folders=True)}; "
                 "choose one by the first digits of its node id, or by --state FOLDER"
             )
         return named[0]
@@ -110,8 +112,9 @@ def _choose(running: list[Running], name: str | None, *, must_be_sure: bool) -> 
             f"{len(running)} nodes run here: {_names(running)}; choose one with --node NAME"
         )
     chosen = min(answering, key=lambda one: (one.name != "seed", one.name, one.process))
-    others = ", ".join(sorted(one.name for one in running if one is not chosen))
-    note(f"asking {chosen.name}; --node chooses another: {others}")
+    others = sorted(one.name for one in running if one is not chosen)
+    more = f" and {len(others) - NAMES_SHOWN} more" if len(others) > NAMES_SHOWN else ""
+    note(f"asking {chosen.name}; --node chooses another: {', '.join(others[:NAMES_SHOWN])}{more}")
     return chosen
 
 
@@ -150,8 +153,9 @@ def _folders(environment: Mapping[str, str]) -> Iterator[Path]:
                 yield folder
 
 
-def _names(running: list[Running]) -> str:
-    return ", ".join(str(one) for one in running)
+def _names(running: list[Running], *, with_folders: bool = False) -> str:
+    more = f" and {len(running) - NAMES_SHOWN} more" if len(running) > NAMES_SHOWN else ""
+    return ", ".join(one.told(with_folder=with_folders) for one in running[:NAMES_SHOWN]) + more
 
 
 def _listed(running: list[Running]) -> str:

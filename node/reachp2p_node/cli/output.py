@@ -54,6 +54,17 @@ def print_table(*parts: RenderableType) -> None:
         out.print(part)
 
 
+def table_width() -> int:
+    """Columns that a table on stdout can have."""
+    return console().width
+
+
+def note_left_out(columns: list[str]) -> None:
+    """Say which columns a narrow terminal has no place for, if any."""
+    if columns:
+        note(f"too narrow for {', '.join(columns)}: --json shows everything")
+
+
 def console(*, stderr: bool = False) -> Console:
     """A console that interprets nothing in the text it is given."""
     from rich.console import Console

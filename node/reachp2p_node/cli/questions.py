@@ -37,10 +37,13 @@ def show_members(node: str | None, state: Path | None, *, as_json: bool) -> None
         return
     from reachp2p_node.cli import tables
 
-    output.print_table(
-        tables.members_table(answer["members"]),
-        tables.members_summary(answer["members"], answer["diagnostics"]),
-    )
+    members = tables.members_table(answer["members"], output.table_width())
+    output.print_table(members.table, tables.members_summary(answer["members"], answer["diagnostics"]))
+    output.note_left_out(members.left_out)
+    if len(answer["members"]) == 1:
+        output.note(
+            f"{asked.name} has met nobody yet; others join with --seed {answer['members'][0]['addresses'][0]}"
+        )
 
 
 def show_agents(node: str | None, state: Path | None, *, as_json: bool) -> None:
@@ -52,9 +55,11 @@ def show_agents(node: str | None, state: Path | None, *, as_json: bool) -> None:
     from reachp2p_node.cli import tables
 
     if answer["agents"]:
-        output.print_table(tables.agents_table(answer["agents"]))
+        agents = tables.agents_table(answer["agents"], output.table_width())
+        output.print_table(agents.table)
+        output.note_left_out(agents.left_out)
     else:
-        output.note(f"{asked.name} knows of no agents")
+        output.note(f"{asked.name} knows of no agents; `reachp2p run MODULE:AGENT` starts a node with one")
 
 
 def show_explanation(args: Mapping[str, Any], node: str | None, state: Path | None, *, as_json: bool) -> int:
@@ -66,7 +71,9 @@ def show_explanation(args: Mapping[str, Any], node: str | None, state: Path | No
         from reachp2p_node.cli import tables
 
         if answer["candidates"]:
-            output.print_table(tables.explanation_table(answer))
+            candidates = tables.explanation_table(answer, output.table_width())
+            output.print_table(candidates.table)
+            output.note_left_out(candidates.left_out)
         output.print_table(tables.explanation_summary(answer))
     return output.FAILED if answer["code"] else output.OK
 

@@ -8,36 +8,48 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
 from reachp2p.runtime.text import plain
+from reachp2p_node.cli.fitted import Column, Fitted
 
 STYLES = {"ALIVE": "green", "SUSPECT": "yellow", "DEAD": "red", "LEFT": "dim"}
-CELL_MAX = 120
+USUAL = ("accusation.own_echo",)
+"""Inputs that every network drops: an accuser hears its own words again."""
 
 
-def members_table(members: Sequence[Mapping[str, Any]]) -> Table:
+def members_table(members: Sequence[Mapping[str, Any]], width: int) -> Fitted:
     """One row for each member; `*` is the node that was asked."""
-    table = _table("", "name", "node", "state", ">epoch", ">inc", ">for", ">rtt", "address", "zone")
-    if not any(member["zone"] for member in members):
-        table.columns.pop()
-    for member in sorted(members, key=lambda one: (not one["self"], one["name"], one["node"])):
-        cells = [
+    columns = [
+        Column(""),
+        Column("name"),
+        Column("node", importance=5),
+        Column("state"),
+        Column("epoch", importance=4, right=True),
+        Column("inc", importance=1, right=True),
+        Column("for", importance=6, right=True),
+        Column("rtt", importance=3, right=True),
+        Column("address"),
+        Column("agents", importance=7, flexible=24),
+        Column("zone", importance=2),
+    ]
+    rows = [
+        (
             "*" if member["self"] else "",
-            cell(member["name"]),
+            member["name"],
             member["node"][:8],
             state(member["state"], "refused" if member["refused"] else ""),
             str(member["epoch"]),
             str(member["incarnation"]),
             duration(member["since"]),
             "" if member["rtt_ms"] is None else f"{member['rtt_ms']:.1f} ms",
-            cell(", ".join(member["addresses"])),
-            cell(member["zone"]),
-        ]
-        table.add_row(*cells[: len(table.columns)])
-    return table
+            ", ".join(member["addresses"]),
+            ", ".join(member["agents"]),
+            member["zone"],
+        )
+        for member in sorted(members, key=lambda one: (not one["self"], one["name"], one["node"]))
+    ]
+    return Fitted(columns, rows, width)
 
 
 def members_summary(members: Sequence[Mapping[str, Any]], diagnostics: Mapping[str, int]) -> Text:
@@ -45,64 +57,94 @@ def members_summary(members: Sequence[Mapping[str, Any]], diagnostics: Mapping[s
     counts: dict[str, int] = {}
     for member in members:
         counts[member["state"]] = counts.get(member["state"], 0) + 1
-    text = Text(f"{len(members)} members: ")
+    text = Text("1 member: " if len(members) == 1 else f"{len(members)} members: ")
     for place, (name, style) in enumerate((name, style) for name, style in STYLES.items() if name in counts):
         text.append(", " if place else "").append(f"{counts[name]} {name}", style=style)
-    dropped = {name: count for name, count in diagnostics.items() if name.startswith("dropped.") and count}
+    dropped = {
+        name.removeprefix("dropped."): count
+        for name, count in diagnostics.items()
+        if name.startswith("dropped.") and count
+    }
+    dropped = {name: count for name, count in dropped.items() if name not in USUAL}
     if dropped:
         most = sorted(dropped.items(), key=lambda pair: (-pair[1], pair[0]))[:3]
-        reasons = ", ".join(f"{name.removeprefix('dropped.')} {count}" for name, count in most)
+        reasons = ", ".join(f"{name} {count}" for name, count in most)
         text.append(
             f"\ninputs dropped: {sum(dropped.values())} ({reasons}); all counters with --json", "yellow"
         )
     return text
 
 
-def agents_table(agents: Sequence[Mapping[str, Any]]) -> Table:
+def agents_table(agents: Sequence[Mapping[str, Any]], width: int) -> Fitted:
     """One row for each instance."""
-    table = _table("agent", "version", "node", "state", "capabilities", "tags", ">weight")
-    for agent in agents:
-        table.add_row(
-            cell(agent["agent"]),
-            cell(agent["version"]),
-            cell(agent["node_name"]),
+    columns = [
+        Column("agent"),
+        Column("version", importance=3),
+        Column("capabilities", flexible=24),
+        Column("node"),
+        Column("state", importance=4),
+        Column("tags", importance=2, flexible=24),
+        Column("weight", importance=1, right=True),
+    ]
+    rows = [
+        (
+            agent["agent"],
+            agent["version"],
+            ", ".join(one["name"] for one in agent["capabilities"]),
+            agent["node_name"],
             state(agent["state"]),
-            cell(", ".join(one["name"] for one in agent["capabilities"])),
-            cell(" ".join(f"{key}={value}" for key, value in sorted(agent["tags"].items()))),
+            " ".join(f"{key}={value}" for key, value in sorted(agent["tags"].items())),
             f"{agent['weight']:g}",
         )
-    return table
+        for agent in agents
+    ]
+    return Fitted(columns, rows, width)
 
 
-def explanation_table(explanation: Mapping[str, Any]) -> Table:
+def explanation_table(explanation: Mapping[str, Any], width: int) -> Fitted:
     """One row for each instance: what took it out, or what share of the calls it has; `→` is the pick."""
     by_key = explanation["policy"] == "consistent_hash"
-    table = _table(
-        "", "agent", "node", "state", "version", ">weight", ">place" if by_key else ">share", "stage", "why"
-    )
+    columns = [
+        Column(""),
+        Column("agent", importance=4),
+        Column("node"),
+        Column("state", importance=3),
+        Column("version", importance=2),
+        Column("weight", importance=1, right=True),
+        Column("place" if by_key else "share", importance=5, right=True),
+        Column("stage"),
+        Column("why", flexible=20),
+    ]
+    rows, dim = [], []
     for candidate in explanation["candidates"]:
         is_pick = (
             candidate["node"] == explanation["picked"] and candidate["agent"] == explanation["picked_agent"]
         )
         removed = candidate["removed_by"]
         share, position = candidate["share"], candidate["position"]
-        table.add_row(
-            "→" if is_pick else "",
-            cell(candidate["agent"]),
-            cell(candidate["node_name"]),
-            state(candidate["state"]),
-            cell(candidate["version"]),
-            f"{candidate['weight']:g}",
-            ("" if position is None else str(position))
-            if by_key
-            else ("" if share is None else f"{share:.0%}"),
+        chance = (
+            ("" if position is None else str(position)) if by_key else "" if share is None else f"{share:.0%}"
+        )
+        stage = (
             Text("picked", "bold green")
             if is_pick
-            else Text(f"out: {plain(removed)}" if removed else "candidate"),
-            cell(candidate["why"]),
-            style="dim" if removed else "",
+            else Text(f"out: {plain(removed)}" if removed else "candidate")
         )
-    return table
+        rows.append(
+            (
+                "→" if is_pick else "",
+                candidate["agent"],
+                candidate["node_name"],
+                state(candidate["state"]),
+                candidate["version"],
+                f"{candidate['weight']:g}",
+                chance,
+                stage,
+                candidate["why"],
+            )
+        )
+        dim.append(bool(removed))
+    return Fitted(columns, rows, width, dim)
 
 
 def explanation_summary(explanation: Mapping[str, Any]) -> Text:
@@ -118,11 +160,6 @@ def state(name: str, addition: str = "") -> Text:
     return Text(f"{name} {addition}".rstrip(), style=STYLES.get(name, ""))
 
 
-def cell(text: object) -> Text:
-    """Foreign text as a cell: one line, no controls, no markup."""
-    return Text(plain(text, CELL_MAX))
-
-
 def duration(seconds: float) -> str:
     """`3.2 s`, `4 min`, `2 h`, `3 d`."""
     for limit, divisor, unit in ((60, 1, "s"), (3_600, 60, "min"), (86_400, 3_600, "h")):
@@ -130,12 +167,3 @@ def duration(seconds: float) -> str:
             value = seconds / divisor
             return f"{value:.1f} {unit}" if unit == "s" and value < 10 else f"{value:.0f} {unit}"
     return f"{seconds / 86_400:.0f} d"
-
-
-def _table(*columns: str) -> Table:
-    """Columns by name; `>` before a name aligns to the right."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in columns:
-        right = column.startswith(">")
-        table.add_column(column.removeprefix(">"), justify="right" if right else "left", overflow="fold")
-    return table
