@@ -10,13 +10,15 @@ from pathlib import Path
 import msgspec
 
 from reachp2p._arguments import check_bool, check_kind, wrong
-from reachp2p.core.ids import NodeId
+from reachp2p.core.ids import NodeId, split_host_port
 from reachp2p.core.settings import Protocol
 from reachp2p.errors import ConfigurationInvalid
 from reachp2p.runtime.addresses import check_host
-from reachp2p.runtime.seeds import parse_seeds
 from reachp2p.runtime.text import plain
 
+DEFAULT_PORT = 7946
+"""Of a seed that is given without one."""
+SEEDS_MAX = 64
 TEXT_MAX = 64
 """Characters of name, zone and cluster id: what a head and a hello hold."""
 NAME_DIGITS = 6
@@ -84,6 +86,17 @@ def check_options(
         if protocol is None
         else check_kind("protocol", protocol, Protocol, "a Protocol (reachp2p.core.settings)"),
     )
+
+
+def parse_seeds(seeds: Iterable[str]) -> list[tuple[str, int]]:
+    """(host, port) of each seed. Raises `InvalidIdentifier` (1707) or `ConfigurationInvalid` (1704, too many)."""
+    parsed = list(dict.fromkeys(split_host_port(seed, DEFAULT_PORT) for seed in seeds))
+    if len(parsed) > SEEDS_MAX:
+        raise ConfigurationInvalid(f"{len(parsed)} seeds; {SEEDS_MAX} are enough for any network")
+    for host, port in parsed:
+        if port == 0:
+            raise ConfigurationInvalid(f"seed {host}: port 0 cannot be contacted")
+    return parsed
 
 
 def _base_name(agent_ids: Sequence[str]) -> str:

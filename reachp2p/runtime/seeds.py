@@ -1,7 +1,7 @@
 """Seed nodes: their names are resolved again and again, for ever, and all addresses of each are used (B56, LESSONS 10).
 
 A name that does not resolve keeps the addresses it had. It is warned about once each time its answer changes, and
-tried again. Wrong syntax is an error at the start (1707).
+tried again. Wrong syntax is an error before (`options.parse_seeds`).
 """
 
 from __future__ import annotations
@@ -9,37 +9,23 @@ from __future__ import annotations
 import ipaddress
 import logging
 import socket
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 import trio
 
-from reachp2p.core.ids import Address, Rng, split_host_port
-from reachp2p.errors import ConfigurationInvalid
+from reachp2p.core.ids import Address, Rng
 from reachp2p.runtime.text import plain
 
 logger = logging.getLogger("reachp2p.seeds")
 
-DEFAULT_PORT = 7946
 RESOLVE_INTERVAL = 30.0
 """Seconds between two look-ups of a name, ±20 %: the time to live that orchestrators give their service names."""
-SEEDS_MAX = 64
 ADDRESSES_MAX = 16
 """Addresses used of one name; of a longer answer a random choice, another one each time."""
 
 
-def parse_seeds(seeds: Iterable[str]) -> list[tuple[str, int]]:
-    """(host, port) of each seed. Raises `InvalidIdentifier` (1707) or `ConfigurationInvalid` (1704, too many)."""
-    parsed = list(dict.fromkeys(split_host_port(seed, DEFAULT_PORT) for seed in seeds))
-    if len(parsed) > SEEDS_MAX:
-        raise ConfigurationInvalid(f"{len(parsed)} seeds; {SEEDS_MAX} are enough for any network")
-    for host, port in parsed:
-        if port == 0:
-            raise ConfigurationInvalid(f"seed {host}: port 0 cannot be contacted")
-    return parsed
-
-
 class Seeds:
-    """Keeps the addresses of the configured seeds. One task a name; bound: SEEDS_MAX."""
+    """Keeps the addresses of the configured seeds. One task a name; bound: `options.SEEDS_MAX`."""
 
     def __init__(
         self, seeds: Sequence[tuple[str, int]], deliver: Callable[[tuple[Address, ...]], None], rng: Rng

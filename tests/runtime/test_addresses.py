@@ -7,7 +7,7 @@ import pytest
 from reachp2p.core.ids import Address
 from reachp2p.errors import ConfigurationInvalid, ErrorCode, InvalidIdentifier, ReachError
 from reachp2p.runtime.addresses import advertised, check_host
-from reachp2p.runtime.seeds import parse_seeds
+from reachp2p.runtime.options import parse_seeds
 
 
 @pytest.mark.parametrize(
