@@ -1,8 +1,8 @@
 """One call of one handler: payload in, parameters checked and converted, function run, result out.
 
 The order of refusals is fixed: what cannot be decoded or does not fit the schema is 1405 and the function has not
-run; a result that does not fit the JSON data model is 1403 and it has. What the function raises is left to the
-runtime, which makes one end of every ending.
+run; a result that does not fit the JSON data model or the declared type is 1403 and it has. What the function raises is
+left to the runtime, which makes one end of every ending.
 """
 
 from __future__ import annotations
@@ -12,12 +12,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import trio
 
-from reachp2p._payload import CBOR, NotJson, carries_json, decode, encode
-from reachp2p._schema import Parameter, ParameterCheck, parameters_schema, quoted, result_schema, schema_bytes
+from reachp2p._payload import CBOR, NotJson, carries_json, decode, encode, encode_plain, to_json_model
+from reachp2p._schema import (
+    Parameter,
+    ParameterCheck,
+    ResultCheck,
+    parameters_schema,
+    quoted,
+    result_schema,
+    schema_bytes,
+)
 from reachp2p._signature import UNTOLD, Signature
-from reachp2p.context import CallingNode, Context
+from reachp2p.context import CallingNode, Context, NoThreadFree
 from reachp2p.core.commands import InvokeResult
 from reachp2p.errors import ErrorCode
 
@@ -28,6 +35,8 @@ DETAIL_MAX = 2_000
 """Characters of an error that travel back to the caller (`LongText` holds 4,096)."""
 UNCONVERTED = (str, bool, list, dict, Any)
 """Types whose checked value is already what the handler expects."""
+UNCHECKED_RESULTS = (dict, dict[str, Any])
+"""Declared results whose schema says too little to be worth a look at each."""
 
 
 class Handler:
@@ -44,8 +53,12 @@ class Handler:
             schema = parameters_schema(signature.parameters)
             self.parameters_schema = schema_bytes(schema)
             self._check = ParameterCheck(schema)
+        self._result_check: ResultCheck | None = None
         if signature.returns not in (UNTOLD, Any, bytes):
-            self.result_schema = schema_bytes(result_schema(signature.returns))
+            schema = result_schema(signature.returns)
+            self.result_schema = schema_bytes(schema)
+            if signature.returns not in UNCHECKED_RESULTS:
+                self._result_check = ResultCheck(schema)
 
     async def serve(
         self, node: CallingNode, invocation: InvokeContext, payload: bytes, content_type: str
@@ -60,14 +73,24 @@ class Handler:
         if self.signature.is_async:
             value = await self._function(**arguments)
         else:
-            value = await trio.to_thread.run_sync(
-                partial(self._function, **arguments), limiter=node.thread_limiter, abandon_on_cancel=True
-            )
+            try:
+                value = await node.run_in_thread(self.name, partial(self._function, **arguments))
+            except NoThreadFree as error:
+                return _failed(ErrorCode.REFUSED_FULL, str(error), executed=False)
         try:
-            kind, data = encode(value, content_type if carries_json(content_type) else CBOR)
+            kind, data = self._result(value, content_type if carries_json(content_type) else CBOR)
         except NotJson as error:
             return _failed(ErrorCode.HANDLER_FAILED, f"the handler returned, at {error}")
         return InvokeResult(content_type=kind, payload=data)
+
+    def _result(self, value: object, content_type: str) -> tuple[str, bytes]:
+        """A result as (content type, bytes). Raises `NotJson` if it cannot be sent, or is not what was declared."""
+        if self._result_check is None:
+            return encode(value, content_type)
+        plain = to_json_model(value)
+        if (mismatch := self._result_check.mismatch(plain)) is not None:
+            raise Mismatch(mismatch)
+        return encode_plain(plain, content_type)
 
     def _arguments(self, payload: bytes, content_type: str) -> dict[str, Any]:
         """The handler's keyword arguments. Raises `NotJson` with the path of what does not fit."""

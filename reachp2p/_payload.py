@@ -82,7 +82,11 @@ def encode(value: object, content_type: str = CBOR) -> tuple[str, bytes]:
     """
     if isinstance(value, _LEFT_ALONE):
         return BYTES, bytes(value)
-    plain = to_json_model(value)
+    return encode_plain(to_json_model(value), content_type)
+
+
+def encode_plain(plain: Any, content_type: str) -> tuple[str, bytes]:
+    """Return (content type, bytes) of what `to_json_model` returned. Raises `NotJson`."""
     try:
         if media_type(content_type) == JSON:
             return JSON, msgspec.json.encode(plain)

@@ -128,7 +128,7 @@ class ParameterCheck:
 
     def __init__(self, schema: dict[str, Any]) -> None:
         self._validator = jsonschema_rs.Draft202012Validator(schema)
-        self._fields: dict[str, Any] = schema["properties"]
+        self._fields: dict[str, Any] = schema.get("properties", {})
 
     def mismatch(self, value: object) -> str | None:
         """None, or where and how `value` does not fit; the path of the first offending field comes first."""
@@ -184,6 +184,7 @@ class ParameterCheck:
         )
 
     def _unexpected(self, path: list[str | int]) -> str:
+        """Words for a field that nobody asked for."""
         if len(path) > 1:
             return f"{json_path(path)}: not expected here"
         close = difflib.get_close_matches(str(path[0]), self._fields, n=1)
@@ -191,6 +192,13 @@ class ParameterCheck:
             return f"{json_path(path)}: no such parameter; did you mean {close[0]!r}?"
         names = ", ".join(self._fields) or "none"
         return f"{json_path(path)}: no such parameter; the parameters are: {names}"
+
+
+class ResultCheck(ParameterCheck):
+    """Checks what a handler returns against the schema of its declared result."""
+
+    def _unexpected(self, path: list[str | int]) -> str:
+        return f"{json_path(path)}: not expected here"
 
 
 def _reach(error: jsonschema_rs.ValidationError) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,15 +16,19 @@ if TYPE_CHECKING:
     from reachp2p.runtime.handlers import InvokeContext
 
 
+class NoThreadFree(Exception):
+    """No worker thread is free for a plain handler, which has not begun. Fault: the handlers that keep them all."""
+
+
 class CallingNode(Protocol):
     """What a handler uses of the node that runs it."""
 
-    @property
-    def thread_limiter(self) -> trio.CapacityLimiter:
-        """Bounds the worker threads of handlers that are plain functions (20 per node)."""
+    async def run_in_thread(self, what: str, function: Callable[[], Any]) -> Any:
+        """Run a plain function in one of the node's worker threads. Raises `NoThreadFree`."""
 
-    async def call(
+    async def call_for(
         self,
+        served: InvokeContext,
         capability: str | None = None,
         params: Any = None,
         *,
@@ -35,7 +39,7 @@ class CallingNode(Protocol):
         key: str | None = None,
         idempotency_key: str | None = None,
     ) -> Any:
-        """Call an agent."""
+        """Call an agent on behalf of the call that is being served: within its deadline, and on its path."""
 
 
 class Context:
@@ -110,15 +114,16 @@ class Context:
     ) -> Any:
         """Call another agent through this node, within what is left of this call's deadline.
 
-        Raises `CallFailed` like `Node.call`.
+        The call goes on the path of this one: it is refused if it comes back to an agent on the way (1408), or if the
+        chain gets too long (1407). Raises `CallFailed` like `Node.call`.
         """
-        remaining = max(self.remaining, 0.001)
         check_optional_seconds("timeout", timeout)
-        return await self._node.call(
+        return await self._node.call_for(
+            self._invocation,
             capability,
             params,
             agent=agent,
-            timeout=remaining if timeout is None else min(timeout, remaining),
+            timeout=timeout,
             tags=tags,
             policy=policy,
             key=key,

@@ -55,6 +55,8 @@ class CallSpec(msgspec.Struct, frozen=True, kw_only=True):
     session_id: bytes | None = None
     idempotency_key: str | None = None
     traceparent: str | None = None
+    within: float | None = None
+    """Seconds left of the call being served, which this one must not outlast; None begins a chain."""
     path: tuple[str, ...] = ()
     """Agents on whose behalf this call is made, the first caller first: `Invoke.path` of the call being served."""
     hops_left: int | None = None

@@ -37,6 +37,9 @@ class InvokeContext(msgspec.Struct, frozen=True, kw_only=True):
     session_id: bytes | None = None
     idempotency_key: str | None = None
     traceparent: str | None = None
+    path: tuple[str, ...] = ()
+    """Agents on whose behalf this call is made, the agent called last: what calls of its handler come from."""
+    hops_left: int | None = None
 
 
 Handler: TypeAlias = Callable[[InvokeContext, bytes, str], Awaitable[InvokeResult]]
@@ -127,6 +130,8 @@ class Handlers:
             session_id=invoke.session_id,
             idempotency_key=invoke.idempotency_key,
             traceparent=invoke.traceparent,
+            path=invoke.path,
+            hops_left=invoke.hops_left,
         )
         try:
             result: object = await handler(context, invoke.payload, invoke.content_type)

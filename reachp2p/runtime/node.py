@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
@@ -39,7 +39,7 @@ from reachp2p.runtime.calls import Calls, result_of
 from reachp2p.runtime.driver import Driver
 from reachp2p.runtime.event_log import EventLog
 from reachp2p.runtime.event_streams import EventStream, EventStreams
-from reachp2p.runtime.handlers import Handlers
+from reachp2p.runtime.handlers import Handlers, InvokeContext
 from reachp2p.runtime.lifetime import (
     CANCELLED_TIMEOUT,
     EngineFactory,
@@ -50,12 +50,11 @@ from reachp2p.runtime.lifetime import (
 )
 from reachp2p.runtime.options import check_options
 from reachp2p.runtime.routable import RoutableLog
+from reachp2p.runtime.threads import Threads
 
 CLOSE_TIMEOUT = 3.0
 """Seconds that leaving the `async with` block gives to what still runs."""
 LEAVE_TIMEOUT = 10.0
-THREADS_MAX = 20
-"""Worker threads of handlers that are plain functions."""
 ROUTABLE_RECHECK = 0.25
 """Seconds between looks of `wait_for` when no event says that something changed."""
 
@@ -123,14 +122,13 @@ class Node:
         self._events = EventStreams(self._lifetime.counters)
         self._log = EventLog()
         self._calls = Calls()
+        self._threads = Threads(self._lifetime.counters)
         self._routable = RoutableLog()
         self._changed = trio.Event()
         self.started_at: float | None = None
         """Unix seconds."""
         self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._is_used = False
-        self.thread_limiter = trio.CapacityLimiter(THREADS_MAX)
-        """Bounds the worker threads of handlers that are plain functions."""
 
     # Life
 
@@ -276,6 +274,42 @@ class Node:
         )
         return result_of(content_type, payload)
 
+    async def call_for(
+        self,
+        served: InvokeContext,
+        capability: str | None = None,
+        params: Any = None,
+        *,
+        agent: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 (as above)
+        tags: Mapping[str, str] | None = None,
+        policy: str = "random",
+        key: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Any:
+        """Like `call`, for a handler of this node (`Context.call`): `served` is the call that it serves.
+
+        Ends with it, carries on its path, hops, session and trace.
+        """
+        self._check_running()
+        query = self._query(capability, agent, tags, policy, key)
+        content_type, payload, _ = await self._calls.call(
+            self._driver,
+            query,
+            params,
+            **_call_options(timeout, idempotency_key),
+            within=served.deadline - trio.current_time(),
+            path=served.path,
+            hops_left=served.hops_left,
+            session_id=served.session_id,
+            traceparent=served.traceparent,
+        )
+        return result_of(content_type, payload)
+
+    async def run_in_thread(self, what: str, function: Callable[[], Any]) -> Any:
+        """Run a plain handler of this node in one of its worker threads. Raises `NoThreadFree`."""
+        return await self._threads.run(what, function)
+
     async def call_detailed(
         self,
         capability: str | None = None,
@@ -369,7 +403,11 @@ class Node:
 
     def diagnostics(self) -> dict[str, int]:
         """Counters (`dropped.…`, `udp.…`, `links.…`) and sizes of everything bounded."""
-        counts = {**self._driver.engine.diagnostics(), **self._lifetime.counters.snapshot()}
+        counts = {
+            **self._driver.engine.diagnostics(),
+            **self._lifetime.counters.snapshot(),
+            **self._threads.gauges(),
+        }
         outlets = self._lifetime.outlets
         if outlets is not None:
             counts |= {

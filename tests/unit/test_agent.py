@@ -18,9 +18,11 @@ import trio
 
 from reachp2p import Agent, Context, InvalidIdentifier
 from reachp2p.core.commands import InvokeResult
+from reachp2p.core.counters import Counters
 from reachp2p.core.ids import NodeId
 from reachp2p.errors import LocalProtocolError
 from reachp2p.runtime.handlers import InvokeContext
+from reachp2p.runtime.threads import Threads
 
 
 class Tone(enum.Enum):
@@ -48,11 +50,17 @@ class Leaf(msgspec.Struct):
 class FakeNode:
     """Answers nested calls with what it was asked."""
 
-    def __init__(self) -> None:
-        self.thread_limiter = trio.CapacityLimiter(20)
+    def __init__(self, threads: Threads | None = None) -> None:
+        self.threads = threads or Threads(Counters())
 
-    async def call(self, capability: str | None = None, params: Any = None, **options: Any) -> Any:
-        return {"capability": capability, "params": params, **options}
+    async def run_in_thread(self, what: str, function: Callable[[], Any]) -> Any:
+        return await self.threads.run(what, function)
+
+    async def call_for(
+        self, served: InvokeContext, capability: str | None = None, params: Any = None, **options: Any
+    ) -> Any:
+        within = served.deadline - trio.current_time()
+        return {"capability": capability, "params": params, "within": within, **options}
 
 
 def invocation(**changes: Any) -> InvokeContext:
@@ -466,6 +474,62 @@ async def test_a_result_that_contains_itself_ends() -> None:
     assert "nested deeper" in result.detail
 
 
+async def gives_text_for_a_number() -> int:
+    return "seven"  # type: ignore[return-value]
+
+
+async def forgets_a_field() -> list[Leaf]:
+    return [Leaf("a"), {"next": None}]  # type: ignore[list-item]
+
+
+async def gives_a_wrong_place() -> Point:
+    return {"x": 1, "y": "two"}  # type: ignore[return-value]
+
+
+async def gives_bytes_for_text() -> str:
+    return b"bytes"  # type: ignore[return-value]
+
+
+async def gives_something_for_nothing() -> None:
+    return 5  # type: ignore[return-value]
+
+
+@pytest.mark.trio
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (gives_text_for_a_number, '$: expected integer, got "seven"'),
+        (forgets_a_field, "$[1].name: expected a value, but it is missing"),
+        (gives_a_wrong_place, '$.y: expected number, got "two"'),
+        (gives_bytes_for_text, "$: a value of type bytes, which does not fit"),
+        (gives_something_for_nothing, "$: expected null, got 5"),
+    ],
+)
+async def test_a_result_that_is_not_what_was_declared_is_1403_with_its_path(function: Any, said: str) -> None:
+    result = await serve(function, b"")
+    assert (result.code, result.executed, result.payload) == (1403, True, b"")
+    assert result.detail.startswith(f"the handler returned, at {said}")
+
+
+@pytest.mark.trio
+async def test_results_without_a_telling_type_are_not_looked_at() -> None:
+    async def anything() -> Any:
+        return [1, "two"]
+
+    async def untold():  # type: ignore[no-untyped-def]
+        return {"a": [1]}
+
+    async def an_object() -> dict:  # type: ignore[type-arg]
+        return {"a": [1]}
+
+    async def nearly() -> float:
+        return 3
+
+    assert await call(anything) == [1, "two"]
+    assert await call(untold) == await call(an_object) == {"a": [1]}
+    assert await call(nearly) == 3
+
+
 @pytest.mark.trio
 async def test_dataclasses_structs_enums_and_tuples_are_converted() -> None:
     value = {"point": Point(1), "leaf": Leaf("a", Leaf("b")), "tone": Tone.COLD, "pair": (1, None)}
@@ -536,7 +600,7 @@ async def test_the_context_tells_about_the_call_and_is_not_a_parameter(autojump_
     assert said["remaining"] == pytest.approx(6)
     assert said["nested"]["capability"] == "x.y"
     assert said["nested"]["params"] == {"q": "hi"}
-    assert said["nested"]["timeout"] == pytest.approx(6), "a nested call ends with the call that needs it"
+    assert said["nested"]["within"] == pytest.approx(6), "a nested call ends with the call that needs it"
 
 
 @pytest.mark.trio
@@ -560,3 +624,21 @@ async def test_cancelling_does_not_wait_for_a_thread() -> None:
         await serve(stuck, b"")
     release.set()
     assert scope.cancelled_caught
+
+
+@pytest.mark.trio
+async def test_a_plain_handler_without_a_free_thread_is_refused_and_has_not_run() -> None:
+    release, threads = threading.Event(), Threads(Counters(), count=1)
+    agent = Agent("test/agent")
+
+    @agent.capability("a.b")
+    def stuck() -> None:
+        release.wait(10)
+
+    serve_stuck = agent.bind(FakeNode(threads))["a.b"]
+    with trio.move_on_after(0.05):
+        await serve_stuck(invocation(), b"", "application/cbor")
+    refused = await serve_stuck(invocation(), b"", "application/cbor")
+    release.set()
+    assert (refused.code, refused.executed) == (1406, False)
+    assert "all 1 threads" in refused.detail

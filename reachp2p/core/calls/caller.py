@@ -99,6 +99,8 @@ class Caller:
         capability = capability_of(spec.query, instance)
         info = instance.info.capabilities[capability]
         timeout = spec.timeout if spec.timeout is not None else (info.timeout or self._protocol.call_timeout)
+        if spec.within is not None:
+            timeout = min(timeout, spec.within)
         call = Call(
             id=self._entropy.token(MESSAGE_ID_BYTES),
             spec=spec,

@@ -25,6 +25,10 @@ def check_spec(spec: CallSpec, protocol: Protocol) -> None:
         raise CallFailed(
             ErrorCode.DEADLINE_EXCEEDED, f"the deadline has passed ({spec.timeout:.3f} s are left)"
         )
+    if spec.within is not None and not spec.within > 0:
+        raise CallFailed(
+            ErrorCode.DEADLINE_EXCEEDED, "the deadline of the call that this one is made for has passed"
+        )
     if (spec.hops_left is not None and spec.hops_left <= 0) or len(spec.path) >= PATH_MAX:
         raise CallFailed(ErrorCode.HOPS_USED_UP, f"a chain of {protocol.hops_max} calls ends here")
     _check_texts(spec)
