@@ -12,7 +12,8 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from types import FrameType
 from typing import Any, Self
@@ -82,6 +83,10 @@ def run_node(
     `on_started` is called once the node takes part. To be called in the main thread.
     """
     try:
+        if _importing:
+            raise LocalProtocolError(
+                f'{_importing[-1]} calls run() while it is imported: put that below `if __name__ == "__main__":`'
+            )
         check_names(options, [*node_options(), "drain_timeout", "on_started"], "run")
         if check_seconds("drain_timeout", drain_timeout) < 0:
             raise wrong("drain_timeout", drain_timeout, "seconds from 0")
@@ -98,6 +103,19 @@ def run_node(
         return _explain(error)
     except KeyboardInterrupt:  # between our handlers and trio's
         return EXIT_FORCED
+
+
+@contextmanager
+def importing(name: str) -> Iterator[None]:
+    """While a program imports a module to run its agents: that module must not run them by itself."""
+    _importing.append(name)
+    try:
+        yield
+    finally:
+        _importing.pop()
+
+
+_importing: list[str] = []
 
 
 async def _serve(node: Node, drain_timeout: float, on_started: Callable[[Node], object] | None) -> int:

@@ -79,3 +79,16 @@ def test_what_is_not_found_is_explained(target: str, said: str) -> None:
     with pytest.raises(ConfigurationInvalid) as caught:
         load_agent(target)
     assert said in caught.value.message
+
+
+def test_a_module_that_runs_its_agent_when_it_is_imported_is_told_how_not_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "eager.py").write_text("from reachp2p import Agent, run\nagent = Agent('a/b')\nrun(agent)\n")
+    with pytest.raises(SystemExit) as ended:
+        load_agent("eager.py")
+    assert ended.value.code == 1
+    assert 'eager.py calls run() while it is imported: put that below `if __name__ == "__main__":`' in (
+        capsys.readouterr().err
+    )

@@ -14,6 +14,7 @@ from types import ModuleType
 import reachp2p
 from reachp2p.agent import Agent
 from reachp2p.errors import ConfigurationInvalid, ReachError
+from reachp2p.runtime.run import importing
 
 
 def load_agent(target: str) -> Agent:
@@ -28,7 +29,8 @@ def load_agent(target: str) -> Agent:
     if "" not in sys.path and os.getcwd() not in sys.path:
         sys.path.insert(0, os.getcwd())
     is_file = module_text.endswith(".py") or "/" in module_text
-    module = _import_file(Path(module_text)) if is_file else _import_name(module_text)
+    with importing(module_text):
+        module = _import_file(Path(module_text)) if is_file else _import_name(module_text)
     agents = {key: value for key, value in vars(module).items() if isinstance(value, Agent)}
     if not name:
         if len(agents) == 1:
