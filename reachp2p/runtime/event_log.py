@@ -55,8 +55,9 @@ class EventLog:
                     event.code,
                 )
             case MemberChanged():
-                old, new = (state.value if state else "unknown" for state in (event.old, event.new))
-                level = logging.DEBUG if event.old is None or event.new is None else logging.INFO
+                old = event.old.value if event.old else "new"
+                new = event.new.value if event.new else "forgotten"
+                level = logging.DEBUG if event.new is None else logging.INFO
                 who = f"{plain(event.name, 64)} ({event.node[:4].hex()})"
                 logger.log(level, "member %s: %s -> %s, %s", who, old, new, plain(event.reason))
             case CloneSeen():

@@ -105,8 +105,21 @@ def test_a_node_that_stops_in_the_middle_of_a_call_is_given_up(
     waiter.send_signal(signal.SIGSTOP)
     out, err = caller.communicate(timeout=40)
     assert caller.returncode == 1
-    assert json.loads(out)["error"]["name"] == "NODE_LOST"
+    error = json.loads(out)["error"]
+    assert (error["name"], error["retryable"]) == ("OUTCOME_UNKNOWN", False), "it may have called"
     assert "does not answer: it may be stopped" in err
+
+
+def test_a_node_that_is_killed_in_the_middle_of_a_call_leaves_it_open(
+    start: Start, waiter: subprocess.Popen[str]
+) -> None:
+    caller = start("call", "wait.long", "--json")
+    assert waiter.stdout is not None
+    assert waiter.stdout.readline() == "waiting\n"
+    waiter.kill()
+    out, _ = caller.communicate(timeout=20)
+    error = json.loads(out)["error"]
+    assert (error["name"], error["retryable"]) == ("OUTCOME_UNKNOWN", False)
 
 
 def test_a_call_has_its_own_time_out_besides(start: Start, waiter: subprocess.Popen[str]) -> None:

@@ -136,6 +136,10 @@ async def _call(
         except ReachError as error:
             failure = error
         nursery.cancel_scope.cancel()
+    if isinstance(failure, NodeError) and failure.code is ErrorCode.NODE_LOST:
+        # Of the node that was asked, not of the one called: nobody knows how far it came.
+        message = f"{failure.message}. Whether the handler has run is not known"
+        raise NodeError(ErrorCode.OUTCOME_UNKNOWN, message) from failure
     if failure is not None:
         raise failure
     return asked, answer
