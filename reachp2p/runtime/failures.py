@@ -14,6 +14,7 @@ import outcome
 import trio
 
 import reachp2p
+from reachp2p.errors import ReachError
 from reachp2p.runtime.text import plain
 
 logger = logging.getLogger("reachp2p.handlers")
@@ -68,15 +69,25 @@ class FailureLog:
 
 
 def own_frames(error: BaseException) -> TracebackType | None:
-    """The traceback from the handler on; all of it if no frame is the handler's."""
+    """The traceback from the handler on, without where we raised an error of ours; all of it if nothing is left."""
+    frames: list[TracebackType] = []
     trace = error.__traceback__
-    while trace is not None and _is_ours(trace.tb_frame.f_code.co_filename):
+    while trace is not None:
+        if frames or not _is_ours(trace):
+            frames.append(trace)
         trace = trace.tb_next
-    return error.__traceback__ if trace is None else trace
+    while frames and isinstance(error, ReachError) and _is_ours(frames[-1]):
+        frames.pop()
+    if not frames:
+        return error.__traceback__
+    own: TracebackType | None = None
+    for one in reversed(frames):
+        own = TracebackType(own, one.tb_frame, one.tb_lasti, one.tb_lineno)
+    return own
 
 
-def _is_ours(file: str) -> bool:
-    return file.startswith(_OURS)
+def _is_ours(trace: TracebackType) -> bool:
+    return trace.tb_frame.f_code.co_filename.startswith(_OURS)
 
 
 def _place(trace: TracebackType | None) -> str:

@@ -12,7 +12,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from reachp2p import Agent, CallFailed, Node
+from reachp2p import Agent, CallFailed, Context, Node
 from reachp2p.runtime.failures import KINDS_MAX, REPEAT_INTERVAL, FailureLog
 from reachp2p.runtime.terminal_log import TerminalHandler, log_to_terminal
 
@@ -31,6 +31,11 @@ def raises_in_a_thread() -> None:
 
 def _deeper() -> None:
     raise KeyError("deep")
+
+
+@agent.capability("one.ask")
+async def ask(context: Context) -> None:
+    await context.call("no.such")
 
 
 @agent.capability("one.unsendable")
@@ -62,13 +67,18 @@ def log() -> Iterator[StringIO]:
 @pytest.mark.trio
 async def test_the_traceback_is_that_of_the_handler_and_nothing_of_ours(log: StringIO) -> None:
     async with Node(agent, name="one") as node:
-        for capability in ("one.raise_in_a_thread", "one.raise"):
+        for capability in ("one.raise_in_a_thread", "one.raise", "one.ask"):
             with pytest.raises(CallFailed):
                 await node.call(capability, {"text": "\x1b[2Jred"} if capability == "one.raise" else {})
     text = log.getvalue()
     assert "ERROR reachp2p.handlers: one.raise_in_a_thread of nlp/one failed for a call of node" in text
     frames = [line.strip() for line in text.splitlines() if line.strip().startswith("File ")]
-    assert [frame.partition(" in ")[2] for frame in frames] == ["raises_in_a_thread", "_deeper", "raises"]
+    assert [frame.partition(" in ")[2] for frame in frames] == [
+        "raises_in_a_thread",
+        "_deeper",
+        "raises",
+        "ask",
+    ]
     assert all(str(Path(__file__)) in frame for frame in frames)
     assert "KeyError: 'deep'" in text
     assert "\x1b" not in text, "what a caller sends cannot act on a terminal"
