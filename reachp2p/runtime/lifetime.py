@@ -247,8 +247,10 @@ class Lifetime:
                 self._decided.set()
             case StartRefused():
                 code, reason = ErrorCode(event.code), event.reason
-                if code is ErrorCode.STATE_DAMAGED and self.folder is not None:
+                if code in (ErrorCode.STATE_DAMAGED, ErrorCode.STORE_FULL) and self.folder is not None:
                     reason = f"{self.folder.path / FILE_NAME}: {reason}"
+                if code is ErrorCode.STORE_FULL:
+                    reason += ". Make room on its disk, or make it writable, and start again"
                 self._fail(NodeError(code, reason))
                 self._decided.set()
             case Fenced():

@@ -216,7 +216,7 @@ class Trouble:
             self._failed = 0
         else:
             logger.error(
-                "%s cannot be written: %s (%s failed so far). The node goes on, tries again, and says when it works",
+                "%s cannot be written: %s (%s failed so far). What waits is tried again; when it works that is said",
                 self._path,
                 failure,
                 self._writes,

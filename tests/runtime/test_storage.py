@@ -417,5 +417,5 @@ async def test_failed_writes_are_logged_by_the_storage(
 
 
 CANNOT = (
-    "state.db cannot be written: {} ({} failed so far). The node goes on, tries again, and says when it works"
+    "state.db cannot be written: {} ({} failed so far). What waits is tried again; when it works that is said"
 )

@@ -174,7 +174,7 @@ class LifeCycle:
     def on_persist_failed(self, ticket: Ticket, reason: str, now: float) -> list[Step]:
         """Without a stored epoch there is no life; without a stored marker the fence holds all the same."""
         if ticket == self._epoch_ticket and self.phase is Phase.WRITING:
-            return self._refuse(ErrorCode.STATE_DAMAGED, f"the new epoch cannot be stored: {reason}", now)
+            return self._refuse(ErrorCode.STORE_FULL, f"the new epoch cannot be stored: {reason}", now)
         if ticket == self._fence_ticket and self.phase is Phase.FENCING:
             return self._fenced(now)
         return []

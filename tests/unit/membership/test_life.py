@@ -248,7 +248,7 @@ def test_a_disk_that_cannot_store_the_epoch_refuses_the_start() -> None:
     node.fail_write()
     assert (node.phase, node.steps, node.life.life) == (Phase.REFUSED, [Step.STOP], None)
     code, reason = node.refusal()
-    assert code == ErrorCode.STATE_DAMAGED
+    assert code == ErrorCode.STORE_FULL, "nothing is damaged"
     assert "disk full" in reason
 
 
