@@ -281,6 +281,8 @@ async def test_a_node_that_has_started_can_be_asked_at_once(tmp_path: Path) -> N
 
 async def test_what_is_in_the_place_of_the_socket_refuses_the_start(tmp_path: Path) -> None:
     (tmp_path / "state" / "control.sock").mkdir(parents=True)
-    with pytest.raises(NodeError, match=r"control.sock is a folder, .* move it away and start again \[1706\]"):
+    with pytest.raises(
+        NodeError, match=r"control.sock is a folder, .* move it away and start again \[1706\]"
+    ):
         async with Node(name="one", state=tmp_path / "state", control=True):
             raise AssertionError("it must not start")
