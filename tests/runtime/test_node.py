@@ -144,6 +144,19 @@ async def test_agents_come_and_go_while_the_node_runs() -> None:
         assert caught.value.code is ErrorCode.UNKNOWN_TARGET
 
 
+async def test_waiting_for_a_capability_is_not_content_with_suspects_and_says_what_it_has_seen() -> None:
+    async with Node(echo_agent(), name="left") as left, Node(seeds=[str(left.address)]) as right:
+        await right.wait_for("echo.text", timeout=5)
+        life = left.life
+        right.engine._parts.routing.set_node(left.id, MemberState.SUSPECT, False, "left", life)
+        with pytest.raises(CallFailed, match=r"no healthy instance of echo.text: 1 known \(1 SUSPECT\)") as caught:
+            await right.wait_for("echo.text", timeout=0.3)
+        assert caught.value.code is ErrorCode.NO_HEALTHY_INSTANCE
+        assert await right.call("echo.text", {"text": "all the same"}) == "all the same"
+        right.engine._parts.routing.set_node(left.id, MemberState.ALIVE, False, "left", life)
+        await right.wait_for("echo.text", timeout=1)
+
+
 async def test_events_are_told_in_order_to_every_listener_and_end_with_the_node() -> None:
     async with Node(name="left") as left:
         node = Node(name="right", seeds=[str(left.address)])
