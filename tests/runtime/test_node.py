@@ -149,7 +149,9 @@ async def test_waiting_for_a_capability_is_not_content_with_suspects_and_says_wh
         await right.wait_for("echo.text", timeout=5)
         life = left.life
         right.engine._parts.routing.set_node(left.id, MemberState.SUSPECT, False, "left", life)
-        with pytest.raises(CallFailed, match=r"no healthy instance of echo.text: 1 known \(1 SUSPECT\)") as caught:
+        with pytest.raises(
+            CallFailed, match=r"no healthy instance of echo.text: 1 known \(1 SUSPECT\)"
+        ) as caught:
             await right.wait_for("echo.text", timeout=0.3)
         assert caught.value.code is ErrorCode.NO_HEALTHY_INSTANCE
         assert await right.call("echo.text", {"text": "all the same"}) == "all the same"
