@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import cast
 
 import trio
 
@@ -37,7 +36,7 @@ async def serve(role: str, name: str, folder: Path, seeds: list[str]) -> None:
     """Be one member until told to stop."""
     journal = Journal(folder / JOURNAL)
     agent = ROLES[role]
-    offered = [] if agent is None else [cast(Agent, Recorded(agent, journal))]
+    offered = [] if agent is None else [Recorded(agent, journal)]
     async with (
         Node(*offered, name=name, seeds=seeds, state=folder / STATE, control=True) as node,
         trio.open_nursery() as nursery,

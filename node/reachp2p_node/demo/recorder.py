@@ -106,11 +106,11 @@ class Recorder:
                 self._journal.write(Routable(at=time.monotonic(), capability=capability, instances=instances))
 
 
-class Recorded:
-    """An agent whose handlers are journalled as they begin and end. What a `Node` uses of an agent, and no more."""
+class Recorded(Agent):
+    """An agent whose handlers are journalled as they begin and end: what another one offers, under its name."""
 
     def __init__(self, agent: Agent, journal: Journal) -> None:
-        self.id = agent.id
+        super().__init__(agent.id, version=agent.version)
         self._agent = agent
         self._journal = journal
 
