@@ -20,7 +20,7 @@ import msgspec
 
 from reachp2p.core.ids import MESSAGE_ID_BYTES
 from reachp2p.core.wire.cose import head
-from reachp2p.core.wire.facts import Fact
+from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Fact, Head
 from reachp2p.core.wire.limits import BYTES_MAX, DEPTH_MAX, INTEGER_MAX, WireError, load
 from reachp2p.core.wire.messages import EXTENSION_KEY_MIN, EXTENSIONS_MAX, MESSAGES, Message, Reply, Request
 from reachp2p.errors import LocalProtocolError
@@ -138,24 +138,32 @@ class RejectedCall(msgspec.Struct, frozen=True):
 
 
 class _Layout:
-    """How one struct with `KEYS` travels, worked out once, when the first one travels."""
+    """How one struct with `KEYS` travels. Worked out with the first that travels: all at once, when this module is
+    loaded, they would take longer than everything else in `core.wire`."""
 
     def __init__(self, kind: type[Any]) -> None:
         self.kind = kind
-        keys: dict[str, int] = kind.KEYS
+        self.is_known = False
         self.write: list[tuple[str, int, object, ToWire | None]] = []
         self.read: dict[int, tuple[str, FromWire | None]] = {}
-        fields = {field.name: field for field in msgspec.structs.fields(kind)}
+        self.open: list[str] = []
+
+    def _work_out(self) -> None:
+        keys: dict[str, int] = self.kind.KEYS
+        fields = {field.name: field for field in msgspec.structs.fields(self.kind)}
         if set(keys) | {"extensions"} != set(fields):
-            raise TypeError(f"{kind.__name__}.KEYS does not name its fields")
+            raise TypeError(f"{self.kind.__name__}.KEYS does not name its fields")
         for name, key in sorted(keys.items(), key=lambda pair: pair[1]):
             to_wire, from_wire = _conversions(fields[name].type)
             self.write.append((name, key, _default(fields[name]), to_wire))
             self.read[key] = (name, from_wire)
-        self.open = [name for name in keys if _is_open(fields[name].type)]
+        self.open += [name for name in keys if _is_open(fields[name].type)]
+        self.is_known = True
 
     def to_map(self, value: Any) -> dict[int, Any]:
         """The map of a struct's fields that differ from their default, in key order."""
+        if not self.is_known:
+            self._work_out()
         result: dict[int, Any] = {}
         for name, key, default, to_wire in self.write:
             field = getattr(value, name)
@@ -171,6 +179,8 @@ class _Layout:
         """The struct, checked against its types and bounds. Raises `WireError`."""
         if type(item) is not dict:
             raise WireError("bad_field", "not a map")
+        if not self.is_known:
+            self._work_out()
         read = self.read
         fields: dict[str, Any] = {}
         extensions: dict[int, Any] | None = None
@@ -208,12 +218,12 @@ def _read_message(item: object, datagram: bool) -> Message | None:
     number, fields = item
     if type(number) is not int or number < 0:
         raise WireError("not_a_message")
-    kind = _KINDS.get(number)
-    if kind is None:
+    layout = _BY_NUMBER.get(number)
+    if layout is None:
         return None
     if datagram and number > DATAGRAM_NUMBER_MAX:
         raise WireError("frame_only", str(number))
-    message: Message = _LAYOUTS[kind].from_map(fields)
+    message: Message = layout.from_map(fields)
     return message
 
 
@@ -318,13 +328,6 @@ def _unless_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else convert(value)
 
 
-class _Layouts(dict[type[Any], _Layout]):
-    """Layouts by kind. Working out all of them takes longer than loading the rest of `core.wire`."""
-
-    def __missing__(self, kind: type[Any]) -> _Layout:
-        layout = self[kind] = _Layout(kind)
-        return layout
-
-
-_LAYOUTS = _Layouts()
-_KINDS: dict[int, type[Message]] = {kind.NUMBER: kind for kind in MESSAGES}
+_SENT: tuple[type[Any], ...] = (*MESSAGES, Head, Accusation, AgentRecord, Capability)
+_LAYOUTS: dict[type[Any], _Layout] = {kind: _Layout(kind) for kind in _SENT}
+_BY_NUMBER: dict[int, _Layout] = {kind.NUMBER: _LAYOUTS[kind] for kind in MESSAGES}
