@@ -1,9 +1,9 @@
 """Parameters and results as bytes: the JSON data model as CBOR or JSON, anything else as plain bytes.
 
-DESIGN §8: `application/cbor` (the default) and `application/json` carry null, booleans, 64-bit integers,
+`application/cbor` (the default) and `application/json` carry null, booleans, 64-bit integers,
 finite floats, text, lists and text-keyed maps, nothing else; a payload of any other content type is handed
 over as it came. What arrives is refused for its depth, tags, keys, duplicates and trailing bytes before
-anybody looks at it (LESSONS 12).
+anybody looks at it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Wall time for signed validity, derived from the steady clock (LESSONS 8).
+"""Wall time for signed validity, derived from the steady clock.
 
 The driver reports what the wall clock says; between reports wall time runs with the steady clock. Nothing but issue
 times and validity is ever judged by it.

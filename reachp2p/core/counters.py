@@ -1,4 +1,4 @@
-"""Counters by name: nothing is dropped, refused or retried in silence (LESSONS 20).
+"""Counters by name: nothing is dropped, refused or retried in silence.
 
 Names are dotted, the reason last: `dropped.datagram.bad_signature`. The set of names is bounded because every name is
 written in our own source, never taken from input.

@@ -135,7 +135,7 @@ class ClockStepped(Event, frozen=True, kw_only=True):
 
 
 class Lagged(Event, frozen=True, kw_only=True):
-    """Our timers fired `seconds` late: we doubt ourselves first (LESSONS 8, 9)."""
+    """Our timers fired `seconds` late: we doubt ourselves first."""
 
     seconds: float
 

@@ -1,8 +1,8 @@
 """What is heard: heads, accusations, records and deltas from any source.
 
 Datagrams and links bring the same facts; each is opened (verified once), compared with what is held by the merge rules,
-and spread only if it changed something here (LESSONS 7). Whoever says something outdated is answered with the fresher
-evidence, once for each sender and subject in a period (LESSONS 3). What follows from a change is `consequences`.
+and spread only if it changed something here. Whoever says something outdated is answered with the fresher
+evidence, once for each sender and subject in a period. What follows from a change is `consequences`.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ NONCE_BYTES = 8
 EPOCH_MAX = 2**48 - 1
 """At one start a second it lasts nine million years; a larger number can only be an attack or a defect."""
 COUNTER_MAX = 2**63 - 1
-"""Bound of incarnations and versions. A life that reaches it opens a new life (LESSONS 2)."""
+"""Bound of incarnations and versions. A life that reaches it opens a new life."""
 
 T = TypeVar("T")
 

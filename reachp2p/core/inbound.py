@@ -1,6 +1,6 @@
 """Everything that arrives: datagrams and links taken apart, each message to its machine.
 
-The outer wall is here (LESSONS 12): cluster, life, signature and limits are checked before anything is looked at, and
+The outer wall is here: cluster, life, signature and limits are checked before anything is looked at, and
 whatever fails is dropped and counted by reason. An unknown sender gets at most an Ack no larger than its Ping, and
 nothing is learned from a source address.
 """
@@ -59,7 +59,7 @@ from reachp2p.core.wire.messages import (
 
 DATAGRAM_MESSAGES_MAX = 64
 SAMPLE = 16
-"""Random members named to a newcomer (DESIGN §5)."""
+"""Random members named to a newcomer (docs/protocol/membership.md)."""
 CONTACTS_MAX = 64
 """Contacts whose answers came before our life ran."""
 
@@ -313,7 +313,7 @@ class Inbound:
         if down.end is LinkEnd.REFUSED and down.address is not None and not linked:
             self._consequences.draw(parts.detector.on_refused(down.node, down.address, now), now)
         elif down.end is LinkEnd.LOST and down.was_proven and not linked:
-            # An established link is gone without a goodbye: ask its host whether the process still is (DESIGN §5).
+            # An established link is gone without a goodbye: ask its host whether the process still is.
             member = parts.table.get(down.node)
             if member is not None and member.life == down.life and member.state is not MemberState.LEFT:
                 parts.counters.add("refusal.dials")

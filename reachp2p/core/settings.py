@@ -1,6 +1,6 @@
 """What one engine is told when it is built: who it is, and the constants of the protocol.
 
-The defaults are those of DESIGN §5 with their sources. Times are seconds, sizes bytes. `Settings` is per node;
+Each default names its source. Times are seconds, sizes bytes. `Settings` is per node;
 every node of a cluster should have the same `Protocol`.
 """
 
@@ -73,7 +73,7 @@ class Protocol(msgspec.Struct, frozen=True):
     """Handlers running at once in this node, over all agents."""
     call_timeout: float = 30.0
     attempt_fraction: float = 0.7
-    """Share of the remaining time that one attempt may use while another is still possible (DESIGN §8)."""
+    """Share of the remaining time that one attempt may use while another is still possible."""
     hops_max: int = 10
     virtual_nodes: int = 150
 
@@ -93,7 +93,7 @@ class Settings(msgspec.Struct, frozen=True):
     addresses: tuple[Address, ...]
     zone: str = ""
     take_over: bool = False
-    """Start above any life of this key, even one that answers (DESIGN §3)."""
+    """Start above any life of this key, even one that answers (docs/protocol/lives.md)."""
     protocol: Protocol = msgspec.field(default_factory=Protocol)
 
     def __post_init__(self) -> None:

@@ -4,7 +4,7 @@ A change marks its node; every `FLUSH_INTERVAL` the marked rows are written, so 
 each. After a restart the rows are verified like anything else that arrives, and calls can be routed before anybody has
 answered. Nothing waits for these writes, and losing the last of them loses nothing that others do not know.
 
-The head of a node that has gone without leaving stays on disk as an address to try (LESSONS 10), also over restarts;
+The head of a node that has gone without leaving stays on disk as an address to try, also over restarts;
 its records do not. Whatever else is not in the view is removed, so that the disk returns to the level of the living.
 """
 

@@ -1,4 +1,4 @@
-"""From messages to bytes: the one place that packs, piggybacks, signs and encodes (STYLE "The core's interface").
+"""From messages to bytes: the one place that packs, piggybacks, signs and encodes.
 
 It runs when the driver takes the effects. Messages for the same node leave in one datagram, filled up with news from
 the broadcast queue; whoever is doubted is told so first (Lifeguard's buddy system). Messages for links go through the

@@ -1,4 +1,4 @@
-"""What a node does without being asked: gossip, push-pull, successor links, pulls, and sweeping up (DESIGN §5).
+"""What a node does without being asked: gossip, push-pull, successor links, pulls, and sweeping up.
 
 Everything here is a timer. Each is set again by its own handler or by the engine when there is something to do, so a
 quiet node wakes for its probes and little else.
@@ -199,7 +199,7 @@ class Upkeep:
 
     def first_sync(self, contact: NodeId, heads: list[NodeId], now: float) -> None:
         """A contact has answered after our start: pull state from one of the members it named, and compare with another
-        afterwards, so that one seed neither serves nor misleads every newcomer (DESIGN §5)."""
+        afterwards, so that one seed neither serves nor misleads every newcomer (docs/protocol/dissemination.md)."""
         parts = self._parts
         if self.has_synced or self._first_targets:
             return

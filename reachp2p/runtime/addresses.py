@@ -1,4 +1,4 @@
-"""Where a node listens and what it tells others about it: two kinds of address (LESSONS 17, case B58).
+"""Where a node listens and what it tells others about it: two kinds of address (case B58).
 
 Nothing that only has a meaning on this machine is told to others: no wildcard, no link-local address without a zone,
 and loopback only by a node that listens on loopback, where all the others must be on this machine too.

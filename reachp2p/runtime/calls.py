@@ -1,4 +1,4 @@
-"""Calls that wait for their one end: from a value to a value, with errors as exceptions (DESIGN §8).
+"""Calls that wait for their one end: from a value to a value, with errors as exceptions (docs/protocol/calls.md).
 
 The engine starts, retries and ends calls; here a task waits for the `CallEnded` of its own. Bound: the engine's
 `pending_calls_max`.

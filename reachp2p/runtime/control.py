@@ -1,4 +1,4 @@
-"""A running node answers its own command line (LESSONS 20: what happens inside can be seen).
+"""A running node answers its own command line.
 
 The socket lies in the state folder, which only its user can enter (0700), and is itself closed to others (0600).
 Bounds: CLIENTS_MAX + RESERVED connections, lines of `LINE_MAX` bytes, deadlines on sending and on silence.

@@ -1,4 +1,4 @@
-"""Drives one engine over a real network, clock and disk (DESIGN §2). Knows nothing about any protocol.
+"""Drives one engine over a real network, clock and disk (docs/architecture.md). Knows nothing about any protocol.
 
 Inputs are plain calls into the engine from whatever task received them: everything runs in trio's one thread, and an
 input never waits. Outputs are performed by one task, woken once for all the inputs that came in one round of trio's

@@ -1,4 +1,4 @@
-"""One task owns a node from open to close (LESSONS 19; cases B65, B67).
+"""One task owns a node from open to close (cases B65, B67).
 
 Opening and closing are requests to that task, from any task and in any order. However a node ends - closed, left,
 cancelled, by an exception, fenced - the same clean-up runs, once, in the reverse order of opening. It is shielded from

@@ -1,4 +1,4 @@
-"""One WebSocket connection after its opening handshake: a link (LESSONS 15; cases B33, B39).
+"""One WebSocket connection after its opening handshake: a link (cases B33, B39).
 
 One writer: a frame is sent at once when nothing waits before it, else it queues in order for the one writer task.
 Every state but OPEN has a total deadline that nothing the other side does can extend:

@@ -1,4 +1,4 @@
-"""Runs a node as a whole program: signals, deadlines, exit codes (LESSONS 19 and 20; case B70).
+"""Runs a node as a whole program: signals, deadlines, exit codes (case B70).
 
 The first SIGTERM or SIGINT, or a `leave` command, drains and says goodbye, within a deadline; a second signal, or the
 deadline, ends the process by force, also when a handler has taken the event loop away. The exit code tells which it

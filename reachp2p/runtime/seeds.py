@@ -1,4 +1,4 @@
-"""Seed nodes: their names are resolved again and again, for ever, and all addresses of each are used (B56, LESSONS 10).
+"""Seed nodes: their names are resolved again and again, for ever, and all addresses of each are used (B56).
 
 A name that does not resolve keeps the addresses it had. It is warned about once each time its answer changes, and
 tried again. Wrong syntax is an error before (`options.parse_seeds`).

@@ -1,4 +1,4 @@
-"""The tables of a node in one SQLite file, written by one thread (LESSONS 18, case B43).
+"""The tables of a node in one SQLite file, written by one thread (case B43).
 
 Whatever waits is committed together: one transaction begun as a writer, journal in WAL mode, every commit synced to
 the disk before it is answered. Reads go through the same thread, so that there is no other user of the file in this
@@ -36,7 +36,7 @@ QUEUE_BYTES_MAX = 33_554_432
 BATCH_MAX = 1_024
 """Operations of one transaction."""
 JOURNAL_BYTES_MAX = 67_108_864
-"""The journal is cut back to this after a checkpoint (LESSONS 18: watched log size)."""
+"""The journal is cut back to this after a checkpoint."""
 CLOSE_TIMEOUT = 5.0
 """Seconds that closing waits for what still has to be written."""
 QUIET = 10.0

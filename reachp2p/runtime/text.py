@@ -1,4 +1,4 @@
-"""Text from elsewhere, made harmless before it reaches a log, a terminal or a message for a person (LESSONS 20)."""
+"""Text from elsewhere, made harmless before it reaches a log, a terminal or a message for a person."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class UdpSocket:
             self._socket.sendto(data, target)
         except OSError as error:
             # A refusal here is the ICMP answer to an earlier datagram, not to this one, so that this one is lost with
-            # it: say nothing about anybody (DESIGN §5: ICMP is ignored).
+            # it: say nothing about anybody (ICMP is ignored).
             self._counters.add(_DROPPED.get(error.errno or 0, "udp.dropped.error"))
             return
         self._counters.add("udp.sent")

@@ -1,4 +1,4 @@
-"""All links of a node: the listener, dials, and the table of what is open (DESIGN §8, RFC 6455).
+"""All links of a node: the listener, dials, and the table of what is open (docs/protocol/links.md, RFC 6455).
 
 A dialled link has the engine's positive number, an accepted one a negative number from here. Everything is bounded:
 links together by `links_max`, opening handshakes and dials by constants below; each has a total deadline.

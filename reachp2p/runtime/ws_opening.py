@@ -2,7 +2,7 @@
 
 One request and one answer, each a head of at most 8 KiB and 64 fields without a body. A request with an `Origin` comes
 from a web page and is refused (B73: a page must not be able to use a local node). No extension is offered or accepted,
-so nothing is ever compressed. A link is proven by the signed hello that follows (DESIGN §3), never by anything in here.
+so nothing is ever compressed. A link is proven by the signed hello that follows, never by anything in here.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long things may take: the bounds of PAPERS B1, as functions of the group and the settings. All in seconds."""
+"""How long things may take: bounds as functions of the group and the settings. All in seconds."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Signers for the simulator: a keyed hash by default, real Ed25519 by switch.
 
-A simulated run signs and verifies thousands of facts a second, and Ed25519 at 30 to 110 µs each would be most of it
-(STYLE: what costs). The keyed hash has the same sizes and the same failure: without the node's secret nobody can make a
+A simulated run signs and verifies thousands of facts a second, and Ed25519 at 30 to 110 µs each would be most of it.
+The keyed hash has the same sizes and the same failure: without the node's secret nobody can make a
 signature that the verifier accepts. The verifier is an oracle that knows all secrets, which only a simulator can have.
 """
 

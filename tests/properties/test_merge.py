@@ -1,5 +1,5 @@
 """Evidence about members is a join-semilattice: what a table holds depends on the set of evidence alone (I-LATTICE,
-I-MONO, I-NORES of the simulator; LESSONS 2).
+I-MONO, I-NORES of the simulator).
 
 Evidence is a head, or a head with a doubt of our own about exactly this life and incarnation. A doubt is local, so it
 presupposes that its head has been seen; whatever is held by then decides whether it means anything.

@@ -1,4 +1,4 @@
-"""The ring's promises (DESIGN §9.10, LESSONS 16) and its balance (Karger et al.; shares of random rings).
+"""The ring's promises (docs/architecture.md) and its balance (Karger et al.; shares of random rings).
 
 History: whatever comes and goes in whatever order, the ring is the one built from what is left. Movement: a change
 moves the keys of the instances it touched and no other. Balance: the spread of shares is that of the formula

@@ -1,4 +1,4 @@
-"""One node's records in two replicas, through any order of records, heads and deltas (LESSONS 2, 4; Scuttlebutt).
+"""One node's records in two replicas, through any order of records, heads and deltas (Scuttlebutt).
 
 An owner offers and withdraws agents, renews its head and forgets old withdrawals. Its records are said again and again
 by anybody, at any time; heads arrive or do not; deltas come from the owner as it is or was, or from the other replica,

@@ -1,4 +1,4 @@
-"""The view on disk: written in bursts, read as a whole, no larger than the living and the lost (LESSONS 4, 10)."""
+"""The view on disk: written in bursts, read as a whole, no larger than the living and the lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From messages to datagrams: packing, piggyback, order, and waiting for the disk (STYLE "The core's interface")."""
+"""From messages to datagrams: packing, piggyback, order, and waiting for the disk."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from reachp2p.core.ids import Life, LinkId, NodeId
 from reachp2p.errors import ErrorCode
 
 ATTEMPTS_MAX = 2
-"""Instances to which one call's request is handed: one retry (DESIGN §8). More would multiply the load just when
+"""Instances to which one call's request is handed: one retry. More would multiply the load just when
 instances fail."""
 INSTANCES_MAX = 16
 """Instances that one call turns to. Those to which no link opened have seen nothing of it and do no harm: they cost a

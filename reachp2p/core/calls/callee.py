@@ -1,4 +1,4 @@
-"""The serving side of calls: each accepted request ends exactly once (DESIGN §8; LESSONS 14; cases B29, B31).
+"""The serving side of calls: each accepted request ends exactly once (docs/protocol/calls.md; cases B29, B31).
 
 Whatever a handler does, the driver answers `Invoke` at most once, and whatever the driver does, a deadline ends the
 request here. Nothing is kept for a caller that is gone. A node that drains, is paused (a higher life of its key was
@@ -175,7 +175,7 @@ class Callee:
                 self._hand_back(invocation, now)
 
     def pause(self, now: float) -> None:
-        """A higher life of this key was heard of: start nothing, cancel what runs, return no result (DESIGN §3)."""
+        """A higher life of this key was heard of: start nothing, cancel what runs, return no result."""
         self._is_paused = True
         for invocation in list(self._invocations.values()):
             self._hand_back(invocation, now)

@@ -1,4 +1,4 @@
-"""The calling side of calls: every call ends exactly once, in bounded time (DESIGN §8; LESSONS 14; cases B29, B31).
+"""The calling side of calls: every call ends exactly once, in bounded time (docs/protocol/calls.md; cases B29, B31).
 
 A call is for one instance on one link to one life. It ends with the reply, with its deadline, when it is cancelled, or
 when that link or that life is gone. If the request has certainly not been executed, or the capability is declared

@@ -1,4 +1,4 @@
-"""News in circulation: where updates wait until they have been sent often enough (SWIM §4.1, LESSONS 7).
+"""News in circulation: where updates wait until they have been sent often enough (SWIM §4.1).
 
 One slot for each (kind, subject): a newer update takes the place of the older and starts again. Those sent least go
 first. Kinds take turns, and a full queue drops from its most numerous kind, so that a flood of one starves no other. An

@@ -1,4 +1,4 @@
-"""The opening conversation of a link: a mutual signed hello (DESIGN §4, §8).
+"""The opening conversation of a link: a mutual signed hello (docs/protocol/links.md).
 
 Each side sends its Hello as soon as the transport is open, and after the other's Hello a signature over both of them
 as they travelled, under its role. The nonces make each pair of hellos unique; the roles make a proof worthless when

@@ -1,4 +1,4 @@
-"""From frames to messages: limits first, then chunks put together again (LESSONS 6 and 12).
+"""From frames to messages: limits first, then chunks put together again.
 
 Everything wrong raises `WireError` with a reason of our own; the table of links turns that into a counter and a
 goodbye.

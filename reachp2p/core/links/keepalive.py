@@ -1,4 +1,4 @@
-"""Whether a proven link is still of use: judged at its timer, not at each frame (LESSONS 8, 9, 15).
+"""Whether a proven link is still of use: judged at its timer, not at each frame.
 
 A link on which nothing is heard for `link_keepalive` is pinged; if nothing at all comes within four probe timeouts, it
 is lost. One whose remote reads nothing for `link_keepalive` although something waits is lost, too. If our own timer was

@@ -1,4 +1,4 @@
-"""What waits for one link, and the frames it becomes (DESIGN §8; STYLE: one writer).
+"""What waits for one link, and the frames it becomes (docs/protocol/links.md; one writer).
 
 Small messages keep their order and go first. A large one is cut into chunks; every frame has room for one of them, so
 neither blocks the other. The messages of an anti-entropy exchange keep their order among themselves whatever their

@@ -1,4 +1,4 @@
-"""All links of one engine (docs/protocol/links.md; DESIGN §4, §8).
+"""All links of one engine (docs/protocol/links.md).
 
 Messages are sent to nodes, whoever has dialled. `send` notes a message; when the driver takes the effects, the engine
 calls `transmit` for each of them in order and then `flush`, which makes frames. Every input returns what happened as

@@ -1,4 +1,4 @@
-"""Finding others and never giving up: seeds, the address book and the dead (DESIGN §5, LESSONS 10).
+"""Finding others and never giving up: seeds, the address book and the dead (docs/protocol/membership.md).
 
 A node that knows nobody dials all its seeds again and again, faster at first. A node with company dials one of those
 it has lost, in turn, every `recontact_interval`: dead members, seeds that belong to no present member, and addresses
@@ -168,7 +168,7 @@ class Contacts:
         return self._dialled.pop(link, None) is not None
 
     def on_unreached(self, address: Address, end: LinkEnd, code: int, detail: str, now: float) -> None:
-        """What we had dialled did not open, for this reason: a wrong or missing seed is told, once (LESSONS 20)."""
+        """What we had dialled did not open, for this reason: a wrong or missing seed is told, once."""
         if address not in self.seeds or (end is LinkEnd.GOODBYE and code == 0):
             return  # nobody's setting, or closed by ourselves
         reason = detail if code else _WHY.get(end, end.value)

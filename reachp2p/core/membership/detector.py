@@ -1,4 +1,4 @@
-"""The failure detector: from unanswered probes, refusals and accusations to SUSPECT and DEAD (DESIGN §3 and §5).
+"""The failure detector: from unanswered probes, refusals and accusations to SUSPECT and DEAD.
 
 It keeps one `Suspicion` for each doubted member and is the only place that raises a member's rank. A member is
 declared DEAD when its timer has ended *and* a probe of our own inside the timer has failed; accusations shorten the

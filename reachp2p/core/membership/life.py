@@ -1,4 +1,4 @@
-"""The life cycle of this node: how a life begins, is challenged, fenced and ends (DESIGN §3).
+"""The life cycle of this node: how a life begins, is challenged, fenced and ends (docs/protocol/lives.md).
 
     NEW -> LOADING -> WRITING -> ASKING -> RUNNING -> LEAVING -> LEFT
                         ^          |          |  ^
@@ -366,7 +366,7 @@ class LifeCycle:
         self._timers.cancel(ChallengeEnds())
 
     def outgrow(self, now: float) -> list[Step]:
-        """A counter of this life is used up: go on under a new one (LESSONS 2)."""
+        """A counter of this life is used up: go on under a new one."""
         if self.phase is not Phase.RUNNING or self.life is None:
             return []
         self._counters.add("life.outgrown")

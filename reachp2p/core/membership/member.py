@@ -1,4 +1,4 @@
-"""What one node knows about another, and the one rule by which knowledge is merged (DESIGN §3, LESSONS 2).
+"""What one node knows about another, and the one rule by which knowledge is merged (docs/protocol/membership.md).
 
 Evidence about a member is ordered by (life, left, incarnation); inside one incarnation the rank (ALIVE < SUSPECT <
 DEAD) and the head's version grow independently and are joined one by one. This is a join-semilattice: the result
@@ -39,7 +39,7 @@ class Precedence(Enum):
 def precedence(new: Checked[Head], held: Checked[Head]) -> Precedence:
     """Compare two heads of one node; pure. Everything but SAME, OUTDATED and EQUIVOCATES supersedes what is held.
 
-    Two different bodies with equal numbers are an equivocation (DESIGN §3): both are valid, neither is newer.
+    Two different bodies with equal numbers are an equivocation: both are valid, neither is newer.
     """
     a, b = new.fact, held.fact
     if a.life != b.life:
@@ -82,7 +82,7 @@ class Member(msgspec.Struct):
     reached: dict[Address, bool] = {}
     """Addresses at which a direct round trip with this life was completed; at most those in the head."""
     refused: bool = False
-    """A dial to an address where this life once answered was refused: its process is gone (DESIGN §5)."""
+    """A dial to an address where this life once answered was refused: its process is gone."""
 
     @property
     def life(self) -> Life:

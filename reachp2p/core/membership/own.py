@@ -1,7 +1,7 @@
 """This node speaking of itself: its life, incarnation and registry version, and the head it signs over them.
 
-Only here are a node's own numbers raised (LESSONS 2). Every change signs a new head; the same numbers are never signed
-over two different bodies, because that would be an equivocation (DESIGN §3). A head is renewed by taking the next
+Only here are a node's own numbers raised. Every change signs a new head; the same numbers are never signed
+over two different bodies, because that would be an equivocation. A head is renewed by taking the next
 version, so a renewal is a change like any other.
 """
 

@@ -3,7 +3,7 @@
 Every period the next member of a shuffled list is pinged; without an Ack in time, `indirect_probes` helpers ping it for
 us and a probe over a link runs beside them (UDP may be blocked). Whoever answers at any time in the round ends it.
 A round that is not answered fails; what that means is decided elsewhere (`detector`). The same round object serves the
-probe that must fail before a member is buried (DESIGN §3).
+probe that must fail before a member is buried (docs/protocol/membership.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Suspicion: timed doubt about one life and incarnation of a member (SWIM §4.2, Lifeguard §IV.B, DESIGN §3).
+"""Suspicion: timed doubt about one life and incarnation of a member (SWIM §4.2, Lifeguard §IV.B).
 
 Others' accusations only shorten the timer; DEAD is this node's own verdict, and needs both the end of the timer and
 a failed probe of its own. We depart from SWIM and Lifeguard there: nobody's word kills.

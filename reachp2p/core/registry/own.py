@@ -1,4 +1,4 @@
-"""The agents that this node offers: declared once, signed anew in every life (DESIGN §6)."""
+"""The agents that this node offers: declared once, signed anew in every life (docs/protocol/registry.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What anti-entropy keeps equal: heads, records and verdicts, as digests and deltas (DESIGN §5, §6).
+"""What anti-entropy keeps equal: heads, records and verdicts, as digests and deltas.
 
 A digest has one entry for each node whose head is still valid, this node included. Rows with an expired head are left
 out on both sides, so that two nodes which forget a dead member at different moments do not teach it to each other
@@ -26,7 +26,7 @@ from reachp2p.core.wire.facts import Head
 from reachp2p.core.wire.messages import DigestEntry, SyncDelta
 
 ITEMS_MAX = 64
-"""Of each kind in one delta (DESIGN §5), but that one node's records always travel together: at most
+"""Of each kind in one delta, but that one node's records always travel together: at most
 `records_per_node_max`, of `SHELF_BYTES_MAX`. Those of several nodes have at most `RECORDS_BYTES_MAX` in a delta."""
 
 

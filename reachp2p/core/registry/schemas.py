@@ -1,4 +1,4 @@
-"""JSON Schemas by their content hash: own ones stay, pulled ones are a cache (DESIGN §6)."""
+"""JSON Schemas by their content hash: own ones stay, pulled ones are a cache (docs/protocol/registry.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The replicated registry: for each node the records of its present life (DESIGN §6).
+"""The replicated registry: for each node the records of its present life (docs/protocol/registry.md).
 
 One version counter a life orders all changes of a node. `complete` says through which version we know everything; a
 record ahead of it is used at once, and `complete` follows when the versions between have been seen or when a delta

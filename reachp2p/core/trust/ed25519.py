@@ -1,6 +1,6 @@
 """Ed25519 (RFC 8032) for real nodes, on `cryptography` (OpenSSL). The simulator brings a keyed hash instead.
 
-One strict rule for every node (LESSONS 11, case B48): OpenSSL's cofactorless verification, which refuses S >= L and
+One strict rule for every node (case B48): OpenSSL's cofactorless verification, which refuses S >= L and
 any other encoding of R; we add that the public key is canonically encoded (y < p) and not of small order, because
 under such a key anybody can make signatures that verify.
 """

@@ -3,10 +3,10 @@
 A fact is the payload of a COSE_Sign1 object; purpose and cluster id are signed with it as external data, so that no
 fact means anything in another cluster or as another kind of fact. The signer is the node the fact itself names: a
 head's and a record's `node`, an accusation's `accuser`. The bytes received are what is checked, kept and passed on
-(LESSONS 11, case B48).
+(case B48).
 
 What comes later, here: a certificate check between signature and admission (a head whose certificate is unknown
-waits, DESIGN §4), and facts signed by a cluster's root or issuers (revocations, rules), which name their signer
+waits), and facts signed by a cluster's root or issuers (revocations, rules), which name their signer
 like the others.
 """
 

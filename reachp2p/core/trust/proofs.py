@@ -1,4 +1,4 @@
-"""Bytes that prove something between two nodes or about one: the mutual hello, and equivocation (DESIGN §3, §4).
+"""Bytes that prove something between two nodes or about one: the mutual hello, and equivocation.
 
 A link proves both node keys: after the two hellos each side signs a transcript of both under its role, so that
 neither a proof sent back to its maker (reflection) nor one from another link (nonces) is worth anything. With TLS,
@@ -33,7 +33,7 @@ def equivocation(a: Checked[Head], b: Checked[Head]) -> bool:
     """Whether one node has signed two different heads for one (life, incarnation, version).
 
     The pair of bytes is the proof; anybody can check it. ALIVE and LEFT are two kinds of word, so one of each is
-    none; neither are heads of two lives, even at one epoch: those are a clone's (DESIGN §3).
+    none; neither are heads of two lives, even at one epoch: those are a clone's (docs/protocol/lives.md).
     """
     one, other = a.fact, b.fact
     return (

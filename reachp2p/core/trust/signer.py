@@ -1,4 +1,4 @@
-"""Who signs and who checks: passed in, so that the simulator can use a keyed hash (STYLE: what costs)."""
+"""Who signs and who checks: passed in, so that the simulator can use a keyed hash."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from reachp2p.core.ids import Address, Life
 from reachp2p.core.wire.messages import Counter, Extensions, Hash, LongText, NodeIdField, Text
 
 WallTime = Annotated[int, Meta(ge=0, le=2**40)]
-"""Unix seconds. Judged with tolerance, for validity only (LESSONS 8)."""
+"""Unix seconds. Judged with tolerance, for validity only."""
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):

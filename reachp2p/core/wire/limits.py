@@ -1,4 +1,4 @@
-"""The outer wall: limits on what is read, checked before memory is reserved (LESSONS 12, cases B61 and B63).
+"""The outer wall: limits on what is read, checked before memory is reserved (cases B61 and B63).
 
 Everything that arrives is CBOR (RFC 8949) read by `load`: definite lengths, no tags at all (so no bignums, dates or
 shared references are ever built), bounded size, depth and number of data items, nothing behind the item. Whatever
@@ -20,7 +20,7 @@ import cbor2
 BYTES_MAX = 1_114_112
 """Of one message reassembled from chunks: a payload of 1 MiB and 64 KiB around it."""
 DATAGRAM_BYTES_MAX = 1_400
-"""Fits the path MTU of nearly every network with room for tunnels (DESIGN §5)."""
+"""Fits the path MTU of nearly every network with room for tunnels (docs/protocol/wire.md)."""
 DEPTH_MAX = 8
 """Arrays and maps with content, inside one another. Our deepest message, a digest in a body, has six levels."""
 ELEMENTS_MAX = 16_384

@@ -127,7 +127,7 @@ class HeadRequest(Message, frozen=True, kw_only=True):
 
 
 class Challenge(Message, frozen=True, kw_only=True):
-    """To whoever runs at this address under my own key: prove that you live (DESIGN §3)."""
+    """To whoever runs at this address under my own key: prove that you live (docs/protocol/lives.md)."""
 
     NUMBER = 10
     KEYS: ClassVar[dict[str, int]] = {"nonce": 1, "life": 2}
@@ -184,7 +184,7 @@ class Goodbye(Message, frozen=True, kw_only=True):
 
 
 class ContactRequest(Message, frozen=True, kw_only=True):
-    """Before announcing myself: what do you hold for my own id? (amnesia rule, DESIGN §3)"""
+    """Before announcing myself: what do you hold for my own id? (amnesia rule, docs/protocol/lives.md)"""
 
     NUMBER = 35
     KEYS: ClassVar[dict[str, int]] = {"node": 1}

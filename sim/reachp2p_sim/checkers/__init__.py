@@ -1,4 +1,4 @@
-"""The promises of DESIGN §9, one file each. A checker looks at all nodes and knows one property.
+"""The promises of docs/architecture.md, one file each. A checker looks at all nodes and knows one property.
 
 All checkers are on in every run. They stop the run at the first violating event by raising `Violation`. They look from
 outside: at the events that nodes tell their applications, at the questions an engine answers, and at what the world

@@ -14,7 +14,7 @@ from reachp2p_sim.host import Host
 from reachp2p_sim.world import World
 
 LOSS_MAX = 0.1
-"""PAPERS B3.3: no DEAD of a healthy member at up to 10 % independent loss with k = 3."""
+"""B3.3: no DEAD of a healthy member at up to 10 % independent loss with k = 3."""
 DELAY_SHARE_MAX = 0.1
 """Of the probe time-out that a mean one-way delay may take."""
 

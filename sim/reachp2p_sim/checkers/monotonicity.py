@@ -1,6 +1,6 @@
 """Monotonicity (I-MONO): what a process holds about a member never moves backwards.
 
-The order is that of the evidence (DESIGN §3): life, then LEFT, then incarnation, and inside one incarnation the rank;
+The order is that of the evidence: life, then LEFT, then incarnation, and inside one incarnation the rank;
 the version grows inside a life. A new process starts anew, and so does the memory of a member that was forgotten.
 """
 
@@ -20,7 +20,7 @@ LOOKS_MAX = 256
 
 
 def evidence(life: Life, state: MemberState, incarnation: int) -> Evidence:
-    """What is held about a member, in the order of DESIGN §3."""
+    """What is held about a member, in the order of evidence."""
     has_left = state is MemberState.LEFT
     return (life, has_left, 0 if has_left else incarnation, RANK[state])
 

@@ -39,7 +39,7 @@ Story: TypeAlias = Callable[[World, Options], None]
 
 @dataclass(slots=True, frozen=True)
 class Scenario:
-    """One named scenario. `cases` are ids of reports or of PAPERS B3 that it stands for."""
+    """One named scenario. `cases` are ids of docs/cases.md that it stands for."""
 
     name: str
     summary: str

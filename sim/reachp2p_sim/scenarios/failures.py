@@ -15,7 +15,7 @@ from reachp2p_sim.world import World
 
 @scenario("steady", "nothing happens: probes and nothing else", cases=("B3.1",), seconds=60.0)
 def steady(world: World, options: Options) -> None:
-    """PAPERS B3.1: 2.00 ± 0.05 datagrams a member and period, nobody suspected."""
+    """B3.1: 2.00 ± 0.05 datagrams a member and period, nobody suspected."""
     hosts = grow(world, options, work=False)
     world.run(30)
     before = world.network.sent
@@ -69,7 +69,7 @@ def crash(world: World, options: Options) -> None:
     kills=5,
 )
 def process_kill(world: World, options: Options) -> None:
-    """PAPERS B3.31: out of every routing table in a median of at most one period; refusal evidence at work."""
+    """B3.31: out of every routing table in a median of at most one period; refusal evidence at work."""
     hosts = grow(world, options, work=False)
     employ(hosts, Handler())
     for host in hosts[1:]:
@@ -105,7 +105,7 @@ def process_kill(world: World, options: Options) -> None:
     seconds=300.0,
 )
 def lossy(world: World, options: Options) -> None:
-    """PAPERS B3.3: nobody healthy is declared DEAD at up to 10 % loss (checker `accuracy`)."""
+    """B3.3: nobody healthy is declared DEAD at up to 10 % loss (checker `accuracy`)."""
     grow(world, options)
     fair = world.network.conditions
     world.set_conditions(Conditions(fair.delay, fair.spread, options.number("loss")))
@@ -144,7 +144,7 @@ def pause(world: World, options: Options) -> None:
     seconds=60.0,
 )
 def hanging_handlers(world: World, options: Options) -> None:
-    """DESIGN §8: result, error, refused, node lost, outcome unknown or out of time, never nothing."""
+    """One end for each call: result, error, refused, node lost, outcome unknown or out of time, never nothing."""
     hosts = grow(world, options, work=False)
     employ(hosts, Handler(service_time=0.2, fails=0.33, hangs=0.33))
     world.run(options.number("seconds") / 2)
@@ -161,7 +161,7 @@ def hanging_handlers(world: World, options: Options) -> None:
     cases=("B3.33",),
 )
 def slow_disk(world: World, options: Options) -> None:
-    """PAPERS B3.33: nobody suspects it; nothing waits for a disk but what must."""
+    """B3.33: nobody suspects it; nothing waits for a disk but what must."""
     hosts = grow(world, options)
     slow = hosts[-1]
     accused: list[str] = []

@@ -13,7 +13,7 @@ from reachp2p_sim.world import SEEDS, World, halves, without
     "partition", "two halves are cut for a minute and find each other again", cases=("B3.11",), cut=60.0
 )
 def partition(world: World, options: Options) -> None:
-    """PAPERS B3.11."""
+    """B3.11."""
     left, right = halves(grow(world, options))
     world.partition(left, right)
     world.run(options.number("cut"))
@@ -54,7 +54,7 @@ def partition_long(world: World, options: Options) -> None:
     cut=600.0,
 )
 def isolate_one(world: World, options: Options) -> None:
-    """PAPERS B3.13: back everywhere within the budget, without a new epoch."""
+    """B3.13: back everywhere within the budget, without a new epoch."""
     hosts = grow(world, options)
     chosen = hosts[world.randomness.stream("isolate").randrange(len(hosts))]
     life = chosen.life

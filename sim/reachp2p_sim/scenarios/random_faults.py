@@ -28,7 +28,7 @@ SEED_NODES = 3
     rate=0.3,
 )
 def random_faults(world: World, options: Options) -> None:
-    """PAPERS B3.30: safety while faults go on, liveness after them."""
+    """B3.30: safety while faults go on, liveness after them."""
     hosts = grow(world, options)
     world.set_name(SEEDS, [seed.address for seed in hosts[:SEED_NODES]])
     chance = world.randomness.stream("faults")

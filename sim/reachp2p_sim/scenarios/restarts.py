@@ -170,7 +170,7 @@ def leave(world: World, options: Options) -> None:
     cut=200.0,
 )
 def leave_unheard(world: World, options: Options) -> None:
-    """PAPERS I-NORES: whoever holds LEFT is not talked out of it by somebody who has not heard."""
+    """No resurrection: whoever holds LEFT is not talked out of it by somebody who has not heard."""
     hosts = grow(world, options)
     leaving, deaf = hosts[1], hosts[2]
     world.partition([deaf], [host for host in hosts if host is not deaf])
@@ -208,7 +208,7 @@ def restart_third_party(world: World, options: Options) -> None:
     cases=("B21", "B3.24"),
 )
 def amnesia(world: World, options: Options) -> None:
-    """PAPERS B3.24: a new life above every remembered one, seen by all within D; never fenced by its own past."""
+    """B3.24: a new life above every remembered one, seen by all within D; never fenced by its own past."""
     hosts = grow(world, options)
     chosen = _chosen(world, hosts, "amnesia")
     for _ in range(4):
@@ -240,7 +240,7 @@ def amnesia(world: World, options: Options) -> None:
     cut=40.0,
 )
 def clone_across_split(world: World, options: Options) -> None:
-    """PAPERS B3.23; with `--set equal=1` both start at one epoch. A supervisor restarts what stopped, in vain."""
+    """B3.23; with `--set equal=1` both start at one epoch. A supervisor restarts what stopped, in vain."""
     hosts = grow(world, options)
     chosen = _chosen(world, hosts, "clone")
     rest = [host for host in hosts if host is not chosen]

@@ -302,7 +302,7 @@ def test_an_exchange_without_progress_times_out_on_both_sides() -> None:
 
 
 def test_an_exchange_that_only_trickles_ends_too() -> None:
-    """LESSONS 15: a deadline that drip-feeding cannot extend."""
+    """A deadline that drip-feeding cannot extend."""
     side = Side(1, Shelf())
     side.begin()
     (offer,) = side.sent

@@ -1,4 +1,4 @@
-"""Looking for others and never giving up: who is dialled when, and what is remembered (LESSONS 10; case B12)."""
+"""Looking for others and never giving up: who is dialled when, and what is remembered (case B12)."""
 
 from __future__ import annotations
 

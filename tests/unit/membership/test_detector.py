@@ -1,4 +1,4 @@
-"""From unanswered probes, refusals and accusations to SUSPECT and DEAD (DESIGN §3, §5; LESSONS 9).
+"""From unanswered probes, refusals and accusations to SUSPECT and DEAD (docs/protocol/membership.md).
 
 With n members and this node, T = 1 s and α = 4, β = 6: the shortest timer is 4 s up to ten members, the longest 24 s.
 """

@@ -1,4 +1,4 @@
-"""How a life begins, is challenged, fenced and ends (DESIGN §3; cases B03, B04, B21, B22, B51).
+"""How a life begins, is challenged, fenced and ends (docs/protocol/lives.md; cases B03, B04, B21, B22, B51).
 
 `Node` is a life cycle with a disk and contacts that a test answers for. A starting node's patience with a challenged
 life is 4 s (the suspicion minimum), a running one's 24 s (the maximum).

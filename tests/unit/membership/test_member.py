@@ -1,4 +1,4 @@
-"""The merge rule: every pair of heads, and what a rank becomes (DESIGN §3; case B22)."""
+"""The merge rule: every pair of heads, and what a rank becomes (docs/protocol/membership.md; case B22)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one side of an exchange says it holds, and what it sends to a side that holds less (DESIGN §5, §6)."""
+"""What one side of an exchange says it holds, and what it sends to a side that holds less."""
 
 from __future__ import annotations
 
