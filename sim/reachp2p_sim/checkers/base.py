@@ -14,7 +14,7 @@ class Checker:
 
     name: ClassVar[str]
     invariant: ClassVar[str]
-    """Its id in the literature of the field (docs/simulator.md)."""
+    """A short id for traces and reports, such as `I-MONO`."""
 
     def __init__(self, world: World) -> None:
         self.world = world
