@@ -55,6 +55,11 @@ class Calls:
             raise _failed(query, ended)
         return ended.content_type, ended.payload, ended
 
+    async def value(self, driver: Driver, query: RouteQuery, params: Any, **options: Any) -> Any:
+        """Make one call; returns the value of its result. Raises `CallFailed`."""
+        content_type, payload, _ = await self.call(driver, query, params, **options)
+        return result_of(content_type, payload)
+
     def on_ended(self, event: CallEnded) -> None:
         """The engine ends a call; one that nobody waits for was cancelled here."""
         task = self._waiting.pop(event.call, None)

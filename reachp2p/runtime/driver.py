@@ -82,6 +82,11 @@ class Driver:
         self.engine.start(now, wall)
         self.wake()
 
+    @property
+    def now(self) -> float:
+        """The time of the trio run, which is the engine's."""
+        return trio.current_time()
+
     # Inputs
 
     def datagram(self, source: Address, data: bytes) -> None:
@@ -122,6 +127,11 @@ class Driver:
         task, self._parked = self._parked, None
         if task is not None:
             trio.lowlevel.reschedule(task)
+
+    async def give_way(self) -> None:
+        """`wake`, and let other tasks run: how an async command ends."""
+        self.wake()
+        await trio.lowlevel.checkpoint()
 
     # Outputs
 

@@ -91,6 +91,7 @@ class Lifetime:
         self._draining: trio.CancelScope | None = None
         self._deadline = float("inf")
         self._failure: BaseException | None = None
+        self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
 
     @property
     def is_running(self) -> bool:
@@ -125,6 +126,24 @@ class Lifetime:
         """Wait until the node is asked to end, or fails; the seconds that it has for it, infinite after a failure."""
         await self._stop_asked.wait()
         return max(0.0, self._deadline - trio.current_time())
+
+    async def enter(self, run: Callable[..., Awaitable[None]]) -> None:
+        """Begin an `async with` block of the caller's: `run`, which awaits ours, gets a nursery of its own."""
+        manager = trio.open_nursery()
+        nursery = await manager.__aenter__()
+        try:
+            await nursery.start(run)
+        except BaseException as error:
+            if await leave_nursery(manager, error):
+                raise AssertionError("the nursery has swallowed a failed start") from error
+            raise
+        self._manager = manager
+
+    async def exit(self, error: BaseException | None, timeout: float) -> bool:  # noqa: ASYNC109 (told to `stop`)
+        """End that block: ask for the end and wait for it. Returns what `__aexit__` returns."""
+        assert self._manager is not None, "the block was entered"
+        self.stop(timeout if error is None else CANCELLED_TIMEOUT)
+        return await leave_nursery(self._manager, error)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Open, serve, close. Raises what has ended the node, if it was not asked to end."""

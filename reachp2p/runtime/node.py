@@ -10,12 +10,9 @@ import inspect
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
-
-import trio
+from typing import TYPE_CHECKING, Any, Self
 
 from reachp2p._arguments import (
     check_kind,
@@ -35,22 +32,16 @@ from reachp2p.core.ids import Address, Life, NodeId, check_agent_id, check_capab
 from reachp2p.core.settings import Protocol
 from reachp2p.core.views import AgentView, Explanation, MemberView
 from reachp2p.errors import CallFailed, LocalProtocolError
-from reachp2p.runtime.calls import Calls, result_of
-from reachp2p.runtime.driver import Driver
 from reachp2p.runtime.event_log import EventLog
-from reachp2p.runtime.event_streams import EventStream, EventStreams
-from reachp2p.runtime.handlers import Handlers, InvokeContext
-from reachp2p.runtime.lifetime import (
-    CANCELLED_TIMEOUT,
-    EngineFactory,
-    Lifetime,
-    Offer,
-    Service,
-    leave_nursery,
-)
 from reachp2p.runtime.options import check_options
-from reachp2p.runtime.routable import RoutableLog
-from reachp2p.runtime.threads import Threads
+
+if TYPE_CHECKING:  # naming `Node` loads no event loop; the first node does
+    from trio import Nursery, TaskStatus
+
+    from reachp2p.runtime.driver import Driver
+    from reachp2p.runtime.event_streams import EventStream
+    from reachp2p.runtime.handlers import Handlers, InvokeContext
+    from reachp2p.runtime.lifetime import EngineFactory, Offer, Service
 
 CLOSE_TIMEOUT = 3.0
 """Seconds that leaving the `async with` block gives to what still runs."""
@@ -92,6 +83,14 @@ class Node:
         although another process runs under this key. `control`: answer the command line over a socket in the state
         folder.
         """
+        import trio
+
+        from reachp2p.runtime.calls import Calls
+        from reachp2p.runtime.event_streams import EventStreams
+        from reachp2p.runtime.lifetime import Lifetime
+        from reachp2p.runtime.routable import RoutableLog
+        from reachp2p.runtime.threads import Threads
+
         for agent in agents:
             _check_agent(agent)
         if not callable(engine_factory):
@@ -127,14 +126,15 @@ class Node:
         self._changed = trio.Event()
         self.started_at: float | None = None
         """Unix seconds."""
-        self._manager: AbstractAsyncContextManager[trio.Nursery] | None = None
         self._is_used = False
 
     # Life
 
     @classmethod
-    async def start_in(cls, nursery: trio.Nursery, *agents: Agent, **options: Any) -> Self:
+    async def start_in(cls, nursery: Nursery, *agents: Agent, **options: Any) -> Self:
         """Start a node that lives in a nursery of the caller, until `aclose`, `leave` or the nursery's cancellation."""
+        import trio
+
         check_kind("nursery", nursery, trio.Nursery, "the trio nursery in which the node is to live")
         check_names(options, node_options(), "start_in")
         node = cls(*agents, **options)
@@ -144,23 +144,13 @@ class Node:
 
     async def __aenter__(self) -> Self:
         self._use()
-        manager = trio.open_nursery()
-        nursery = await manager.__aenter__()
-        try:
-            await nursery.start(self._run)
-        except BaseException as error:
-            if await leave_nursery(manager, error):
-                raise AssertionError("the nursery has swallowed a failed start") from error
-            raise
-        self._manager = manager
+        await self._lifetime.enter(self._run)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        assert self._manager is not None, "the block was entered"
-        self._lifetime.stop(CLOSE_TIMEOUT if error is None else CANCELLED_TIMEOUT)
-        return await leave_nursery(self._manager, error)
+        return await self._lifetime.exit(error, CLOSE_TIMEOUT)
 
     async def aclose(self, timeout: float = CLOSE_TIMEOUT) -> None:  # noqa: ASYNC109 (the others' deadline)
         """End the node from any task and wait until it has ended; again is harmless. Says goodbye, like `leave`."""
@@ -269,10 +259,7 @@ class Node:
         """
         self._check_running()
         query = self._query(capability, agent, tags, policy, key)
-        content_type, payload, _ = await self._calls.call(
-            self._driver, query, params, **_call_options(timeout, idempotency_key)
-        )
-        return result_of(content_type, payload)
+        return await self._calls.value(self._driver, query, params, **_call_options(timeout, idempotency_key))
 
     async def call_for(
         self,
@@ -293,18 +280,17 @@ class Node:
         """
         self._check_running()
         query = self._query(capability, agent, tags, policy, key)
-        content_type, payload, _ = await self._calls.call(
+        return await self._calls.value(
             self._driver,
             query,
             params,
             **_call_options(timeout, idempotency_key),
-            within=served.deadline - trio.current_time(),
+            within=served.deadline - self._driver.now,
             path=served.path,
             hops_left=served.hops_left,
             session_id=served.session_id,
             traceparent=served.traceparent,
         )
-        return result_of(content_type, payload)
 
     async def run_in_thread(self, what: str, function: Callable[[], Any]) -> Any:
         """Run a plain handler of this node in one of its worker threads. Raises `NoThreadFree`."""
@@ -333,6 +319,8 @@ class Node:
         A node that has just started first compares its view with another. After `timeout` seconds, `CallFailed` (1301,
         1303) says how many instances are known, and why none of them will do.
         """
+        import trio
+
         check_capability(check_text("capability", capability, "text.summarize"))
         with trio.move_on_after(max(0.0, check_seconds("timeout", timeout))):
             while not self._driver.engine.is_callable(capability):
@@ -353,23 +341,21 @@ class Node:
         """Offer an agent from now on, or change it; returns its registry version. Raises 1707 or 1704."""
         self._check_running()
         _check_agent(agent)
-        version = self._driver.engine.register(agent.spec, trio.current_time())
+        version = self._driver.engine.register(agent.spec, self._driver.now)
         self._agents[agent.id] = agent
         self._handlers.add(agent.id, agent.bind(self))
-        self._driver.wake()
-        await trio.lowlevel.checkpoint()
+        await self._driver.give_way()
         return version
 
     async def withdraw(self, agent_id: str) -> None:
         """Stop offering an agent; what runs goes on. Raises `LocalProtocolError` if it is not offered."""
         self._check_running()
         self._driver.engine.withdraw(
-            check_agent_id(check_text("agent_id", agent_id, "nlp/summarizer")), trio.current_time()
+            check_agent_id(check_text("agent_id", agent_id, "nlp/summarizer")), self._driver.now
         )
         self._agents.pop(agent_id, None)
         self._handlers.remove(agent_id)
-        self._driver.wake()
-        await trio.lowlevel.checkpoint()
+        await self._driver.give_way()
 
     # Looking
 
@@ -440,7 +426,7 @@ class Node:
             self._driver  # noqa: B018 (raises before the start)
             raise LocalProtocolError("this node has closed")
 
-    async def _run(self, task_status: trio.TaskStatus[None]) -> None:
+    async def _run(self, task_status: TaskStatus[None]) -> None:
         try:
             await self._lifetime.run(task_status)
         finally:
@@ -465,11 +451,11 @@ class Node:
             services.append(self._serve_control)
         return services
 
-    async def _sample_routable(self, *, task_status: trio.TaskStatus[None]) -> None:
+    async def _sample_routable(self, *, task_status: TaskStatus[None]) -> None:
         task_status.started()
         await self._routable.run(self._driver.engine)
 
-    async def _serve_control(self, *, task_status: trio.TaskStatus[None]) -> None:
+    async def _serve_control(self, *, task_status: TaskStatus[None]) -> None:
         from reachp2p.runtime.control import serve_control  # only programs with a command line need it
 
         assert self._lifetime.folder is not None, "the node runs"

@@ -18,13 +18,10 @@ from functools import partial
 from types import FrameType
 from typing import Any, Self
 
-import trio
-
 from reachp2p._arguments import check_names, check_seconds, check_text, wrong
 from reachp2p.agent import Agent
 from reachp2p.errors import ErrorCode, LocalProtocolError, ReachError
 from reachp2p.runtime.node import Node, node_options
-from reachp2p.runtime.state_folder import default_folder
 from reachp2p.runtime.terminal_log import log_to_terminal
 
 EXIT_CLEAN = 0
@@ -55,6 +52,8 @@ def run(
     had to be forced (3).
     """
     if name is not None and "state" not in options:
+        from reachp2p.runtime.state_folder import default_folder
+
         try:
             options["state"] = default_folder(check_text("name", name, "summarizer-1"), os.environ)
         except ReachError as error:
@@ -83,6 +82,8 @@ def run_node(
     `on_started` is called once the node takes part. To be called in the main thread.
     """
     try:
+        import trio  # naming `run` loads no event loop
+
         if _importing:
             raise LocalProtocolError(
                 f'{_importing[-1]} calls run() while it is imported: put that below `if __name__ == "__main__":`'
@@ -138,11 +139,13 @@ class _Signals:
     """SIGTERM and SIGINT while a node runs: leave, then force. As a context manager, in the main thread."""
 
     def __init__(self, node: Node, drain_timeout: float) -> None:
+        from trio.lowlevel import current_trio_token
+
         self._node = node
         self._drain_timeout = drain_timeout
         self.count = 0
         self._former: dict[int, Any] = {}
-        self._token = trio.lowlevel.current_trio_token()
+        self._token = current_trio_token()
         self._watchdogs: list[threading.Timer] = []
 
     def __enter__(self) -> Self:
