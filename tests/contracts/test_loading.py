@@ -9,7 +9,16 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 UNWANTED = ("trio", "wsproto", "reachp2p.runtime", "reachp2p.agent")
+
+NEVER = (
+    "asyncio", "concurrent", "ctypes", "dataclasses", "difflib", "email", "http", "importlib.metadata", "json",
+    "multiprocessing", "sqlite3", "ssl", "subprocess", "tempfile", "unittest", "xml", "trio", "attr", "cryptography",
+    "jsonschema_rs", "wsproto", "typer", "rich", "reachp2p.runtime.driver",
+)  # fmt: skip
+"""What costs milliseconds and is not needed to name things: to be loaded by whoever comes to use it."""
 
 WALK = """
 import importlib, pkgutil, sys
@@ -34,6 +43,13 @@ def run(program: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
 
 
+def modules_after(program: str) -> list[str]:
+    """All modules that are loaded after `program`."""
+    done = run(f"{program}\nimport sys\nprint(*list(sys.modules))")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
 def loaded_by(program: str) -> list[str]:
     """The unwanted modules that are loaded after `program`."""
     done = run(f"{program}\nprint(*[name for name in {UNWANTED!r} if name in sys.modules])")
@@ -53,8 +69,27 @@ def test_importing_the_library_loads_nothing_until_it_is_used() -> None:
     assert loaded_by("import sys, reachp2p") == []
 
 
-def test_naming_the_node_does_not_load_what_only_a_running_node_needs() -> None:
-    assert "wsproto" not in loaded_by("import sys; from reachp2p import Node, run; Node")
+@pytest.mark.parametrize(
+    ("program", "never"),
+    [
+        (
+            "import reachp2p.core.engine",
+            (*NEVER, "logging", "pathlib", "random", "socket", "threading", "urllib"),
+        ),
+        ("from reachp2p import Agent, Node, run; Node", NEVER),
+    ],
+)
+def test_a_name_loads_little(program: str, never: tuple[str, ...]) -> None:
+    before, after = set(modules_after("")), set(modules_after(program))
+    libraries = {name.partition(".")[0] for name in after - before} - sys.stdlib_module_names
+    assert libraries <= {"reachp2p", "msgspec", "cbor2", "typing_extensions"}
+    assert sorted((after - before) & set(never)) == []
+
+
+def test_the_first_node_loads_what_drives_it() -> None:
+    after = modules_after("from reachp2p import Node\nNode()")
+    assert {"trio", "sqlite3", "cryptography", "reachp2p.runtime.lifetime"} <= set(after)
+    assert "wsproto" not in after  # loaded when it starts
 
 
 def test_importing_all_of_the_simulator_loads_no_runtime() -> None:
