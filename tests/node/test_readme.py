@@ -79,6 +79,14 @@ class Terminals:
     def _setting(self, command: str) -> str:
         return self.port if "seed" in command else f"127.0.0.1:{self.port}"
 
+    def await_ends(self, count: int) -> None:
+        """Wait until so many of them have ended: a signal that meets an interpreter on its way out is its exit code."""
+        for _ in range(200):
+            if sum(process.poll() is not None for process in self._going_on) >= count:
+                return
+            time.sleep(0.1)
+        raise AssertionError(f"fewer than {count} have ended")
+
     def end(self) -> dict[str, int]:
         """Ctrl-C in all of them that still run; the exit codes."""
         for process in self._going_on:
@@ -130,6 +138,7 @@ def test_a_newcomer_can_follow_the_page(terminals: Terminals, page: str) -> None
     leaves = [command for command in COMMAND.findall(text) if "leave" in command]
     for command in leaves:
         terminals.type(command)
+    terminals.await_ends(len(leaves))
     assert set(terminals.end().values()) == {0}
 
 
