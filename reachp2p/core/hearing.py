@@ -99,6 +99,13 @@ class Hearing:
         self._consequences.draw([change], now)
         return change
 
+    def subject(self, data: bytes) -> NodeId | None:
+        """Whom a head that was just heard speaks of, if its signature is right: known or not, news or not."""
+        try:
+            return NodeId(self._parts.checker.open(Head, data).fact.node)
+        except FactRejected:
+            return None  # counted when it was heard
+
     def _is_news(self, source: Source, *, by_sync: bool) -> bool:
         """Whether what has changed something here is worth telling others."""
         return not source.is_disk and (self.spreads or not by_sync)

@@ -395,9 +395,10 @@ class Inbound:
             held = None
         named: list[NodeId] = []
         for data in message.heads:
-            change = self._hearing.head(data, source, now, by_sync=True)
-            if change is not None:
-                named.append(change.node)
+            self._hearing.head(data, source, now, by_sync=True)
+            node = self._hearing.subject(data)
+            if node is not None:
+                named.append(node)
         self._hearing.steps += parts.life.on_answer(held, now)
         if parts.life.is_running:
             self._upkeep.first_sync(source.node, named, now)

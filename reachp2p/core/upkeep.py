@@ -16,6 +16,7 @@ from reachp2p.core.effects import ToNode
 from reachp2p.core.events import MemberState
 from reachp2p.core.hearing import Hearing
 from reachp2p.core.ids import LinkId, NodeId
+from reachp2p.core.membership.detector import PRESENT
 from reachp2p.core.membership.member import Member
 from reachp2p.core.parts import Parts
 from reachp2p.core.pulls import Pull, Pulls
@@ -201,11 +202,15 @@ class Upkeep:
         """A contact has answered after our start: pull state from one of the members it named, and compare with another
         afterwards, so that one seed neither serves nor misleads every newcomer (docs/protocol/dissemination.md)."""
         parts = self._parts
-        if self.has_synced or self._first_targets:
+        if self.has_synced or self._first_targets or self._first_target is not None:
             return
-        named = [node for node in heads if node != contact and node in parts.table]
+        named = [node for node in heads if node != contact and self._is_present(node)]
         self._first_targets = [*parts.rng.sample(named, min(2, len(named))), contact]
         self._next_first_sync(now)
+
+    def _is_present(self, node: NodeId) -> bool:
+        member = self._parts.table.get(node)
+        return member is not None and member.state in PRESENT
 
     def _next_first_sync(self, now: float) -> None:
         self._first_target = None

@@ -325,9 +325,9 @@ class Node:
         with trio.move_on_after(max(0.0, check_seconds("timeout", timeout))):
             while not self._driver.engine.is_callable(capability):
                 self._check_running()
+                changed = self._changed
                 with trio.move_on_after(ROUTABLE_RECHECK):
-                    await self._changed.wait()
-                self._changed = trio.Event()
+                    await changed.wait()
             await trio.lowlevel.checkpoint()
             return
         failure = self._driver.engine.why_not_callable(capability)
@@ -432,7 +432,7 @@ class Node:
         finally:
             self._calls.close()
             self._events.close()
-            self._changed.set()
+            self._tell_waiting()
 
     async def _end(self, timeout: float) -> None:  # noqa: ASYNC109 (as above)
         seconds = max(0.0, check_seconds("timeout", timeout))
@@ -478,12 +478,19 @@ class Node:
             key=check_optional_text("key", key, "customer-17"),
         )
 
+    def _tell_waiting(self) -> None:
+        """Wake whoever waits for a change now; the next change is another event."""
+        import trio
+
+        self._changed.set()
+        self._changed = trio.Event()
+
     def _take_event(self, event: Event) -> None:
         if isinstance(event, CallEnded):
             self._calls.on_ended(event)
         else:
             if isinstance(event, MemberChanged | RecordChanged | Started | Resumed):
-                self._changed.set()
+                self._tell_waiting()
             if isinstance(event, Started):
                 self.started_at = time.time()
             self._log(event)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from reachp2p import Agent, CallFailed, Node, NodeError
 from reachp2p.core.events import CallEnded, DrainFinished, MemberChanged, MemberState, Started
@@ -107,6 +108,28 @@ async def test_how_calls_fail_is_said_with_code_place_and_reason() -> None:
         assert caught.value.code is ErrorCode.TARGET_NOT_SPECIFIED
 
 
+async def test_large_answers_that_are_ready_at_once_delay_and_fail_nobody() -> None:
+    agent = echo_agent()
+
+    @agent.capability("echo.large", repeatable=False)
+    async def large(count: int) -> str:
+        return "x" * count
+
+    async with Node(agent, name="left") as left, Node(name="right", seeds=[str(left.address)]) as right:
+        await right.wait_for("echo.large", timeout=5)
+        sizes: list[int] = []
+
+        async def ask() -> None:
+            sizes.append(len(await right.call("echo.large", {"count": 1_000_000})))
+
+        async with trio.open_nursery() as nursery:
+            for _ in range(40):  # 40 MB, five times what a link's queue holds
+                nursery.start_soon(ask)
+            assert await right.call("echo.wait", {"seconds": 0.3}) == "waited"
+        assert sizes == [1_000_000] * 40
+        assert left.diagnostics()["calls.reply_waited"] > 0
+
+
 async def test_cancelling_the_caller_cancels_the_handler() -> None:
     began, ended = trio.Event(), trio.Event()
     agent = Agent("nlp/slow")
@@ -157,6 +180,17 @@ async def test_waiting_for_a_capability_is_not_content_with_suspects_and_says_wh
         assert await right.call("echo.text", {"text": "all the same"}) == "all the same"
         right.engine._parts.routing.set_node(left.id, MemberState.ALIVE, False, "left", life)
         await right.wait_for("echo.text", timeout=1)
+
+
+async def test_all_who_wait_for_a_capability_wake_at_its_first_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reachp2p.runtime.node.ROUTABLE_RECHECK", 60.0)
+    async with Node(name="lonely") as node, trio.open_nursery() as nursery:
+        for _ in range(3):
+            nursery.start_soon(node.wait_for, "echo.text", 5.0)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        await node.register(Agent("nlp/other"))  # wakes all of them for nothing
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        await node.register(echo_agent())
 
 
 async def test_events_are_told_in_order_to_every_listener_and_end_with_the_node() -> None:

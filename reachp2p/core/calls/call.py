@@ -81,6 +81,8 @@ class Call(msgspec.Struct, eq=False):
     """Instances turned to."""
     asked: int = 0
     """Those among them that the request was handed to a link for."""
+    may_have_run: bool = False
+    """An earlier attempt may have been executed: whatever comes later, it is not safe to say that nothing was."""
     tried: list[NodeId] = []
 
     def move(self, happened: CallInput) -> None:

@@ -16,7 +16,8 @@ from reachp2p.core.calls.invocation import (
     InvocationInput,
     InvocationState,
 )
-from reachp2p.core.calls.replies import clip, not_understood, reply_with, without_answer
+from reachp2p.core.calls.outbox import Outbox
+from reachp2p.core.calls.replies import clip, not_understood, reply_with
 from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import CancelInvoke, Effects, Invoke
@@ -57,6 +58,7 @@ class Callee:
         self._effects = effects
         self._timers = timers
         self._counters = counters
+        self._outbox = Outbox(links, timers, counters)
         self.answer_locally: Callable[[Reply, float], None] | None = None
         """Where replies to this node's own calls go; set by the `Caller`."""
         self._invocations: dict[int, Invocation] = {}
@@ -94,7 +96,10 @@ class Callee:
     def on_unreadable(self, link: LinkId, node: NodeId, life: Life, call: RejectedCall, now: float) -> None:
         """A request that this version does not understand: certainly not executed, and perhaps another node does."""
         self._counters.add(f"calls.refused.{int(ErrorCode.WIRE_VERSION)}")
-        self._send(link, node, life, not_understood(call), now)
+        deadline = (
+            now + self._protocol.call_timeout
+        )  # it may say another one, in words that are not understood
+        self._send(link, node, life, not_understood(call), deadline, now)
 
     def on_cancel(self, node: NodeId, life: Life, cancel: Cancel, now: float) -> None:
         """The caller does not want the answer any more."""
@@ -136,13 +141,12 @@ class Callee:
         self._start_waiting()
 
     def on_unsent(self, link: LinkId, reply: Reply, now: float) -> None:
-        """A reply that was handed to a link has never left. Its caller is told in a few bytes that there is none; if
-        they do not fit either, or the link is not open any more, its end tells the caller."""
-        self._counters.add("calls.reply_unsent")
-        short = without_answer(reply)
-        if reply == short or not self._links.send(link, short):
-            self._counters.add("calls.reply_dropped")
-            self._links.give_up(link, now)
+        """A reply that was handed to a link has never left."""
+        self._outbox.on_unsent(link, reply, now)
+
+    def on_outbox_due(self, now: float) -> None:
+        """There may be room for replies that wait."""
+        self._outbox.on_due(now)
 
     def on_timer(self, key: InvocationDue, now: float) -> None:
         """The deadline of an accepted request has come."""
@@ -179,6 +183,7 @@ class Callee:
         self._is_paused = True
         for invocation in list(self._invocations.values()):
             self._hand_back(invocation, now)
+        self._outbox.withdraw(now)
 
     def resume(self) -> None:
         """This node goes on, under a new life."""
@@ -193,12 +198,12 @@ class Callee:
 
     @property
     def unfinished(self) -> int:
-        """Accepted requests that have not ended."""
-        return len(self._invocations)
+        """Accepted requests that have not ended, and replies that have not left."""
+        return len(self._invocations) + len(self._outbox)
 
     def is_busy(self, node: NodeId) -> bool:
-        """Whether something is being served for this node."""
-        return node in self._by_node
+        """Whether something is being served for this node, or a reply to it waits."""
+        return node in self._by_node or self._outbox.waits_for(node)
 
     def gauges(self) -> dict[str, int]:
         """The sizes of what is bounded, by name."""
@@ -207,13 +212,15 @@ class Callee:
             "calls.running": self._running,
             "calls.queued_bytes": self._queued_bytes,
             "calls.bulkheads": len(self._bulkheads),
+            "calls.replies_waiting": len(self._outbox),
+            "calls.replies_waiting_bytes": self._outbox.waiting_bytes,
         }
 
     # Admission
 
     def _refusal(self, request: Request) -> tuple[ErrorCode, str] | None:
         if self._is_stopped or self._is_paused:
-            return ErrorCode.NODE_LOST, "this node has stopped serving: a higher life of its key was seen"
+            return ErrorCode.NODE_LOST, "this node has stopped serving"
         if self._is_draining:
             return ErrorCode.NODE_LOST, "this node is leaving"
         if request.life != self._own_life():
@@ -282,7 +289,7 @@ class Callee:
     ) -> None:
         self._counters.add(f"calls.refused.{int(code)}")
         reply = Reply(message_id=request.message_id, code=code, detail=clip(detail), executed=False)
-        self._send(link, node, life, reply, now)
+        self._send(link, node, life, reply, now + request.remaining_ms / 1000, now)
 
     # Running
 
@@ -373,20 +380,13 @@ class Callee:
         self._answer(invocation, reply, now)
 
     def _answer(self, invocation: Invocation, reply: Reply, now: float) -> None:
-        self._send(invocation.link, invocation.node, invocation.life, reply, now)
+        self._send(invocation.link, invocation.node, invocation.life, reply, invocation.deadline, now)
 
-    def _send(self, link: LinkId, node: NodeId, life: Life, reply: Reply, now: float) -> None:
-        """To the caller, over its link or a later one to the same life. One that does not read loses its link."""
+    def _send(
+        self, link: LinkId, node: NodeId, life: Life, reply: Reply, deadline: float, now: float
+    ) -> None:
         if link == LOCAL:
             assert self.answer_locally is not None, "only a caller makes local calls"
             self.answer_locally(reply, now)
-            return
-        if self._links.send(link, reply):
-            return
-        other = self._links.link_to(node)
-        if other is not None and other != link and self._links.life_of(other) == life:
-            link = other
-            if self._links.send(link, reply):
-                return
-        self._counters.add("calls.reply_dropped")
-        self._links.give_up(link, now)
+        else:
+            self._outbox.send(link, node, life, reply, deadline, now)

@@ -28,7 +28,7 @@ from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
 from reachp2p.core.wire.codec import RejectedCall
 from reachp2p.core.wire.messages import Cancel, Reply, Request
-from reachp2p.errors import CallFailed, ErrorCode
+from reachp2p.errors import RETRY_SAFE, CallFailed, ErrorCode
 
 PENDING_BYTES_MAX = 268_435_456
 """Payloads of pending calls, which are kept for a retry: 256 of the largest, or 65,536 of 4 kB."""
@@ -321,11 +321,13 @@ class Caller:
     def _attempt_over(self, call: Call, code: ErrorCode, detail: str, now: float, *, executed: bool) -> None:
         """The instance cannot answer any more. `executed`: it may have run the handler."""
         may_retry = call.has_attempts_left and (call.repeatable or not executed)
+        call.may_have_run = call.may_have_run or executed
         if may_retry and now < call.deadline and self._switch(call, now, is_over=True):
             return
         if executed:
             code = ErrorCode.OUTCOME_UNKNOWN
-            detail = f"{detail}; it may have been executed, and is not declared repeatable or has no other instance"
+            why = "there is no other instance to ask" if call.repeatable else "it is not declared repeatable"
+            detail = f"{detail}; it may have been executed, and {why}"
         self._end(call, code, detail, now)
 
     def _switch(self, call: Call, now: float, *, is_over: bool = False) -> bool:
@@ -336,6 +338,7 @@ class Caller:
         except RouteFailed:
             return False
         if not is_over:
+            call.may_have_run = call.may_have_run or call.state is CallState.ASKED
             self._withdraw(call, now)
         if call.state is CallState.LINKING:
             self._counters.add("calls.passed_over")  # it has seen nothing of this call
@@ -363,6 +366,9 @@ class Caller:
     def _end(
         self, call: Call, code: int, detail: str, now: float, content_type: str = "", payload: bytes = b""
     ) -> None:
+        if call.may_have_run and code in RETRY_SAFE:
+            detail = f"{detail} [{int(code)}]; an earlier attempt may have been executed"
+            code = ErrorCode.OUTCOME_UNKNOWN
         call.move(CallInput.ENDED)
         del self._pending[call.id]
         self._pending_bytes -= len(call.spec.payload)

@@ -104,8 +104,7 @@ class Links:
         """
         found = self._book.get(link)
         kind = type(message)
-        # Whoever says goodbye first still answers what had been sent to it before.
-        if found is None or not (found.is_usable or (found.state is LinkState.CLOSING and kind is Reply)):
+        if found is None or not (found.is_usable or (kind is Reply and self.takes_replies(link))):
             self._counters.add("links.send_refused.closed")
             return False
         if not found.outgoing.promise(message):
@@ -167,6 +166,11 @@ class Links:
     def linked(self) -> list[NodeId]:
         """All nodes that there is a link to use for."""
         return self._directory.linked()
+
+    def takes_replies(self, link: LinkId) -> bool:
+        """Whether a reply may still be sent: whoever says goodbye first answers what had been sent to it before."""
+        found = self._book.get(link)
+        return found is not None and (found.is_usable or found.state is LinkState.CLOSING)
 
     def life_of(self, link: LinkId) -> Life | None:
         """The life that has been proven on a link."""

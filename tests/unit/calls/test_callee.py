@@ -255,21 +255,82 @@ def test_a_new_life_of_the_caller_gets_no_reply_to_the_questions_of_the_former_o
     assert replies(reborn) == []
 
 
-def test_a_caller_that_does_not_read_its_replies_loses_its_link() -> None:
-    world, a, b = pair(link_queue_max=100_000)
+def stuck(world: World, a: Node, b: Node, count: int) -> None:
+    """The link takes nothing for now, and `count` replies of 40 kB are ready."""
     link = b.links.link_to(a.node)
     assert link is not None
     world.gated.add("b")
     b.links.on_writable(link, 0, world.now)
-    for number in range(1, 4):
+    for number in range(1, count + 1):
         ask(a, b, number)
-    for _ in range(3):
+    for _ in range(count):
         b.finish(result=InvokeResult(payload=b"x" * 40_000))
-    assert b.counters.value("calls.reply_dropped") == 1
-    b.fire()
-    assert b.counters.value("links.closed.given_up") == 1
-    world.run()
-    assert [down.end.value for down in a.downs] == ["lost"]
+
+
+def flows(world: World, a: Node, b: Node) -> None:
+    link = b.links.link_to(a.node)
+    assert link is not None
+    world.gated.discard("b")
+    world.writable(b, link)
+
+
+def test_replies_that_fill_a_link_wait_for_room_and_delay_nobody() -> None:
+    world, a, b = pair(link_queue_max=100_000)
+    stuck(world, a, b, count=6)
+    assert b.callee.gauges()["calls.replies_waiting"] == 4
+    assert b.callee.unfinished == 4
+    ask(a, b, 9)
+    b.finish(result=InvokeResult(payload=b"small"))  # goes past them
+    flows(world, a, b)
+    world.sleep(1.0)
+    assert sorted(len(reply.payload) for reply in replies(a)) == [5, *[40_000] * 6]
+    assert b.counters.value("calls.reply_waited") == 4
+    assert b.links.link_to(a.node) is not None
+    assert b.leftovers == {}
+
+
+def test_a_caller_that_does_not_read_its_replies_loses_its_link_and_what_waits_for_it() -> None:
+    world, a, b = pair(link_queue_max=100_000, call_timeout=600.0)
+    stuck(world, a, b, count=4)
+    world.sleep(Protocol().link_keepalive * 3)
+    assert [down.end.value for down in b.downs] == ["lost"]
+    assert b.counters.value("calls.reply_dropped") + b.counters.value("calls.reply_late") == 2
+    assert b.leftovers == {}
+
+
+def test_a_reply_that_waits_beyond_its_deadline_is_forgotten() -> None:
+    world, a, b = pair(link_queue_max=100_000)
+    stuck(world, a, b, count=4)
+    world.sleep(11.0)
+    assert b.counters.value("calls.reply_late") == 2
+    assert b.leftovers == {}
+
+
+def test_replies_beyond_what_may_wait_are_replaced_by_the_news_that_they_are_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("reachp2p.core.calls.outbox.WAITING_BYTES_MAX", 50_000)
+    world, a, b = pair(link_queue_max=100_000)
+    stuck(world, a, b, count=4)
+    flows(world, a, b)
+    world.sleep(1.0)
+    ends = sorted((reply.code, len(reply.payload), reply.executed) for reply in replies(a))
+    assert ends == [*[(0, 40_000, True)] * 3, (ErrorCode.NODE_LOST, 0, True)]
+    assert b.counters.value("calls.reply_unsent") == 1
+    assert b.links.link_to(a.node) is not None
+
+
+def test_a_paused_node_returns_no_result_that_waited() -> None:
+    world, a, b = pair(link_queue_max=100_000)
+    stuck(world, a, b, count=3)
+    b.callee.pause(world.now)
+    b.perform()
+    flows(world, a, b)
+    world.sleep(1.0)
+    assert sorted((reply.code, len(reply.payload)) for reply in replies(a)) == [
+        *[(0, 40_000)] * 2,  # they were on the link before
+        (ErrorCode.NODE_LOST, 0),
+    ]
     assert b.leftovers == {}
 
 

@@ -406,6 +406,23 @@ def test_a_repeatable_call_that_is_lost_twice_ends_as_outcome_unknown() -> None:
     assert nothing_left(a, b, c)
 
 
+@pytest.mark.parametrize("how", ["link lost", "its share of the time is over"])
+def test_what_may_have_run_once_is_never_called_safe_to_repeat(how: str) -> None:
+    world, a, b, c = trio(repeatable=True)
+    call = a.call()
+    world.run()
+    assert len(b.running) == 1
+    c.callee.drain(world.now)  # the second one refuses: it has not executed anything, the first one may have
+    if how == "link lost":
+        world.lose(a, b)
+    else:
+        world.sleep(Protocol().call_timeout * 0.75)
+    world.run()
+    ended = a.end_of(call)
+    assert (ended.code, ended.attempts, ended.node) == (ErrorCode.OUTCOME_UNKNOWN, 2, c.node)
+    assert "an earlier attempt may have been executed" in ended.detail
+
+
 def test_waiting_for_a_link_to_a_dead_node_ends_at_once() -> None:
     world, a, b, c = trio()
     world.silent |= {b.address, c.address}
