@@ -123,12 +123,25 @@ class _Server:
         }
 
     async def serve(self, accepted: socket.socket) -> None:
-        """One connection: requests one after the other."""
-        lines = Lines(accepted, LINE_MAX)
+        """One connection until it ends. Nothing but cancellation leaves here: it would end the node and its agents."""
         self._clients += 1
         try:
+            await self._converse(accepted)
+        except (OSError, trio.BrokenResourceError) as error:
+            self._counters.add("control.lost")
+            logger.debug("a command line has gone: %s", error)
+        except Exception:
+            self._counters.add("control.failed")
+            logger.exception("a connection of the command line has failed")
+        finally:
+            self._clients -= 1
+
+    async def _converse(self, accepted: socket.socket) -> None:
+        """Requests one after the other. Raises what ends the connection."""
+        lines = Lines(accepted, LINE_MAX)
+        try:
             if self._clients > CLIENTS_MAX + RESERVED:
-                await self._write(lines, {"id": None, "ok": False, "error": error_object(self._too_many())})
+                await self._refuse(lines, self._too_many())
                 return
             is_late = self._clients > CLIENTS_MAX
             while True:
@@ -137,16 +150,18 @@ class _Server:
                 if scope.cancelled_caught or request is None:
                     return
                 await self._answer(lines, request, is_late=is_late)
-        except (LineTooLong, LineUnreadable) as error:
+        except LineTooLong as error:
             self._counters.add("control.refused.bad_line")
-            refusal = LocalProtocolError(f"not a line of JSON: {error.message}")
-            await self._write(lines, {"id": None, "ok": False, "error": error_object(refusal)})
-        except (OSError, trio.BrokenResourceError):
-            self._counters.add("control.lost")
+            await self._refuse(lines, NodeError(ErrorCode.PAYLOAD_TOO_LARGE, error.message))
+        except LineUnreadable as error:
+            self._counters.add("control.refused.bad_line")
+            await self._refuse(lines, LocalProtocolError(f"not a line of JSON: {error.message}"))
         finally:
-            self._clients -= 1
             with trio.CancelScope(shield=True):
                 await lines.aclose()
+
+    async def _refuse(self, lines: Lines, error: ReachError) -> None:
+        await self._write(lines, {"id": None, "ok": False, "error": error_object(error)})
 
     def _too_many(self) -> ReachError:
         self._counters.add("control.refused.too_many")

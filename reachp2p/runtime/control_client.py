@@ -14,7 +14,7 @@ from typing import Any
 import trio
 
 from reachp2p.errors import CallFailed, ErrorCode, NodeError, ReachError
-from reachp2p.runtime.control_wire import ANSWER_MAX, Lines, LineTooLong, LineUnreadable
+from reachp2p.runtime.control_wire import ANSWER_MAX, LINE_MAX, Lines, LineTooLong, LineUnreadable, encoded
 from reachp2p.runtime.state_folder import control_socket, running_process
 
 REQUEST_TIMEOUT = 10.0
@@ -26,11 +26,20 @@ async def request(
     args: Mapping[str, Any] | None = None,
     timeout: float = REQUEST_TIMEOUT,  # noqa: ASYNC109 (it raises an error of its own)
 ) -> Any:
-    """Ask the node with this state folder. Raises what it answers (`CallFailed` with its code), or `NodeError` if no
-    node answers in time."""
+    """Ask the node with this state folder. Raises what it answers (`CallFailed` with its code), `CallFailed` (1404) if
+    the request is too large to be sent, or `NodeError` if no node answers in time."""
+    line = encoded({"id": 1, "op": op, "args": dict(args or {})})
+    if len(line) > LINE_MAX:
+        raise _too_large(len(line))
     with trio.move_on_after(timeout):
         async with _connect(folder) as lines:
-            await lines.write({"id": 1, "op": op, "args": dict(args or {})})
+            try:
+                await lines.send(line)
+            except trio.BrokenResourceError:
+                refusal = await lines.read()  # why it has closed the connection, if it has said so
+                if refusal is None:
+                    raise
+                return _result(refusal)
             return _result(await lines.read())
     process = running_process(folder)
     who = f"the node in {folder}" + (f" (process {process})" if process else "")
@@ -87,6 +96,16 @@ async def _connect(folder: Path) -> AsyncIterator[Lines]:
         ) from error
     finally:
         await lines.aclose()
+
+
+def _too_large(size: int) -> CallFailed:
+    from reachp2p.core.settings import Protocol
+
+    return CallFailed(
+        ErrorCode.PAYLOAD_TOO_LARGE,
+        f"the request has {size:,} bytes, more than a node reads ({LINE_MAX:,}); a payload has at most "
+        f"{Protocol().payload_max:,}: pass a reference instead",
+    )
 
 
 def _nobody(folder: Path, error: OSError) -> str:

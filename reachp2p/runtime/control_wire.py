@@ -78,11 +78,20 @@ class Lines:
 
     async def write(self, item: object) -> None:
         """Send one object. Raises `OSError` or `trio.BrokenResourceError` if the other side is gone."""
-        await self._stream.send_all(msgspec.json.encode(item) + b"\n")
+        await self.send(encoded(item))
+
+    async def send(self, line: bytes) -> None:
+        """Send a line that `encoded` has made. Raises `OSError` or `trio.BrokenResourceError` likewise."""
+        await self._stream.send_all(line)
 
     async def aclose(self) -> None:
         """Close the connection."""
         await self._stream.aclose()
+
+
+def encoded(item: object) -> bytes:
+    """An object as a line."""
+    return msgspec.json.encode(item) + b"\n"
 
 
 def error_object(error: ReachError) -> dict[str, Any]:

@@ -6,18 +6,19 @@ import json
 import os
 import socket
 from collections.abc import AsyncIterator
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from reachp2p import Agent, CallFailed, Node, NodeError
 from reachp2p.errors import ErrorCode
 from reachp2p.runtime.control import CLIENTS_MAX, RESERVED
 from reachp2p.runtime.control_client import request, stream
-from reachp2p.runtime.control_wire import LINE_MAX
+from reachp2p.runtime.control_wire import LINE_MAX, Lines
 from reachp2p.runtime.state_folder import control_socket
 
 pytestmark = pytest.mark.trio
@@ -179,17 +180,104 @@ async def test_a_wrong_request_is_answered_with_the_reason_and_the_next_one_work
         assert (answered["id"], answered["ok"]) == (2, True)
 
 
+TOO_LONG = b"x" * (LINE_MAX + 70_000)
+
+
 @pytest.mark.parametrize(
-    "data", [b"not json\n", b"\xff\xfe\n", b"x" * (LINE_MAX + 70_000), b"[" * 100_000 + b"\n"]
+    ("data", "words"),
+    [
+        (b"not json\n", "not a line of JSON"),
+        (b"\xff\xfe\n", "not a line of JSON"),
+        (TOO_LONG, "a line of more than 2,097,152 bytes"),
+        (b"[" * 100_000 + b"\n", "not a line of JSON"),
+    ],
 )
 async def test_what_is_no_line_of_json_ends_the_connection_with_the_reason(
-    tmp_path: Path, data: bytes
+    tmp_path: Path, data: bytes, words: str
 ) -> None:
     async with answering(tmp_path) as node, await raw(tmp_path) as connected:
         (refused,) = await answers(connected, data)
-        assert "not a line of JSON" in refused["error"]["message"]
+        assert words in refused["error"]["message"]
         assert node.diagnostics()["control.refused.bad_line"] == 1
         assert (await request(tmp_path, "info"))["name"] == "one", "the node goes on"
+
+
+async def test_who_sends_a_bad_line_and_closes_at_once_does_not_end_the_node(tmp_path: Path) -> None:
+    """The refusal finds nobody; each of them is counted."""
+    async with answering(tmp_path) as node:
+        for _ in range(20):
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(os.fspath(control_socket(tmp_path)))
+                client.sendall(b"oops\n")
+            await trio.testing.wait_all_tasks_blocked()
+        await until_counted(node, "control.lost", 20)
+        assert node.diagnostics()["control.refused.bad_line"] == 20
+        assert (await request(tmp_path, "info"))["name"] == "one"
+
+
+async def test_who_sends_a_line_too_long_and_does_not_wait_does_not_end_the_node(tmp_path: Path) -> None:
+    def send() -> None:
+        with socket.socket(socket.AF_UNIX) as client, suppress(BrokenPipeError, ConnectionResetError):
+            client.connect(os.fspath(control_socket(tmp_path)))
+            client.sendall(TOO_LONG)
+
+    async with answering(tmp_path) as node:
+        for _ in range(20):
+            await trio.to_thread.run_sync(send)
+        await until_counted(node, "control.refused.bad_line", 20)
+        assert (await request(tmp_path, "info"))["name"] == "one"
+
+
+async def test_who_never_reads_is_given_up_after_a_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reachp2p.runtime.control.SEND_TIMEOUT", 0.1)
+    async with answering(tmp_path) as node, await raw(tmp_path) as client:
+        with pytest.raises(trio.BrokenResourceError):
+            await client.send_all(b'{"id": 1, "op": "diagnostics"}\n' * 20_000)
+        await until_counted(node, "control.lost", 1)
+        assert (await request(tmp_path, "info"))["name"] == "one"
+
+
+async def test_a_defect_in_a_connection_does_not_end_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(self: Lines) -> None:
+        raise RuntimeError("a defect")
+
+    async with answering(tmp_path) as node:
+        with monkeypatch.context() as patched:
+            patched.setattr(Lines, "read", broken)
+            async with await raw(tmp_path) as connected:
+                assert await connected.receive_some(1) == b""
+        assert (await request(tmp_path, "info"))["name"] == "one"
+        assert node.diagnostics()["control.failed"] == 1
+        assert "a defect" in caplog.text
+
+
+async def test_a_request_that_is_too_large_is_1404_before_it_is_sent(tmp_path: Path) -> None:
+    params = {"text": "x" * LINE_MAX}
+    async with answering(tmp_path) as node:
+        with pytest.raises(CallFailed, match=r"has 2,097,2\d\d bytes, more than .*1,048,576") as caught:
+            await request(tmp_path, "call", {"capability": "echo.text", "params": params})
+        assert caught.value.code is ErrorCode.PAYLOAD_TOO_LARGE
+        assert "control.refused.bad_line" not in node.diagnostics()
+
+
+async def test_a_refusal_in_mid_request_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a command line whose limit is another one than the node's."""
+    monkeypatch.setattr("reachp2p.runtime.control_client.LINE_MAX", 8 * LINE_MAX)
+    params = {"text": "x" * 4 * LINE_MAX}
+    async with answering(tmp_path):
+        with pytest.raises(CallFailed, match="a line of more than") as caught:
+            await request(tmp_path, "call", {"capability": "echo.text", "params": params})
+        assert caught.value.code is ErrorCode.PAYLOAD_TOO_LARGE
+
+
+async def until_counted(node: Node, counter: str, count: int) -> None:
+    with trio.fail_after(5):
+        while node.diagnostics().get(counter, 0) < count:  # noqa: ASYNC110 (a look from outside)
+            await trio.sleep(0.01)
 
 
 async def test_connections_are_bounded_and_those_that_end_in_mid_line_are_forgotten(tmp_path: Path) -> None:
