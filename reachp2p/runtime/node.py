@@ -80,7 +80,8 @@ class Node:
         to listen, UDP and TCP; port 0 takes a free one. `advertise`: what others are told if that is something else.
         `state`: the folder of key, epoch and address book; without one the node is somebody new at each start.
         `insecure_open`: listen beyond loopback although this version admits and hides nothing. `take_over`: start
-        although another process runs under this key. `control`: answer the command line over a socket in the state
+        above any life of this key that is known, even one that answers, and with a fenced folder. Start no copy of a
+        state folder beside the original: one of its newest state needs no leave to end it. `control`: answer the command line over a socket in the state
         folder.
         """
         import trio

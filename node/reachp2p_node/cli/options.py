@@ -100,7 +100,10 @@ OpenOption = Annotated[
 ]
 TakeOverOption = Annotated[
     bool | None,
-    typer.Option("--take-over", help="Start although another life of this node's key runs: it is fenced."),
+    typer.Option(
+        "--take-over",
+        help="Start above any life of this node's key, even a newer one that runs (it is fenced).",
+    ),
 ]
 ConfigOption = Annotated[
     Path | None,
