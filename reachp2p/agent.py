@@ -95,6 +95,8 @@ class Agent:
         `repeatable` says that running twice for one call does no harm, so that a call whose instance is lost is
         tried again elsewhere. `timeout` (seconds) is the default deadline of a call that names none. `concurrency`
         bounds the calls that run at once on one node; as many again may wait, further ones are refused (1406).
+        A call of a plain function that ends before the function does (its deadline, a cancellation) gives its place
+        back while the thread goes on: what must never run twice at a time needs a lock of its own.
         """
         if callable(name) or name == "":
             raise LocalProtocolError('name the capability: @agent.capability("text.summarize")')

@@ -1,8 +1,9 @@
 """Everything that arrives: datagrams and links taken apart, each message to its machine.
 
 The outer wall is here: cluster, life, signature and limits are checked before anything is looked at, and
-whatever fails is dropped and counted by reason. An unknown sender gets at most an Ack no larger than its Ping, and
-nothing is learned from a source address.
+whatever fails is dropped and counted by reason. Nothing is learned from a source address. An unknown sender gets no
+more than it sends: an Ack no larger than its Ping, or, once in a period, the head of a member of whom it has spread
+something outdated.
 """
 
 from __future__ import annotations

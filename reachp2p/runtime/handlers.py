@@ -18,10 +18,13 @@ from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Invoke
 from reachp2p.core.ids import NodeId
 from reachp2p.errors import ErrorCode, ReachError
+from reachp2p.runtime.exception_groups import only_cancelled, sole
 from reachp2p.runtime.failures import FailureLog
 from reachp2p.runtime.text import plain
 
 DETAIL_MAX = 1_000
+TOLD_OF_A_GROUP = 5
+"""Exceptions of one group that are told to the caller; of more, only their number."""
 """Characters of an exception's text that travel to the caller (a reply's detail holds 4,096)."""
 
 
@@ -136,13 +139,14 @@ class Handlers:
         try:
             result: object = await handler(context, invoke.payload, invoke.content_type)
         except KeyboardInterrupt:
+            self._note(invoke, "KeyboardInterrupt: the program ends, as by Ctrl-C", None)
             raise
         except trio.Cancelled:
             if _is_cancelled():
                 raise
             return self._failed(invoke, "its handler was cancelled by a scope of its own", None)
         except BaseException as error:  # SystemExit and groups of cancellations are ends like others
-            if _is_cancelled() and _only_cancelled(error):
+            if _is_cancelled() and only_cancelled(error):
                 raise
             return self._failed(invoke, _said(error), error)
         if not isinstance(result, InvokeResult):
@@ -165,6 +169,9 @@ class Handlers:
 
 def _said(error: BaseException) -> str:
     """An exception in words. One of ours has its code in front: the end of the message has the caller's own."""
+    error = sole(error)
+    if isinstance(error, BaseExceptionGroup) and len(error.exceptions) <= TOLD_OF_A_GROUP:
+        return "; ".join(_said(one) for one in error.exceptions)
     if isinstance(error, ReachError):
         return f"{type(error).__name__} {int(error.code)}: {error.message}"
     try:
@@ -176,10 +183,3 @@ def _said(error: BaseException) -> str:
 def _is_cancelled() -> bool:
     """Whether the current task is being cancelled by a scope around it."""
     return trio.current_effective_deadline() == float("-inf")
-
-
-def _only_cancelled(error: BaseException) -> bool:
-    """Whether an exception is made of trio's cancellations and nothing else."""
-    if isinstance(error, BaseExceptionGroup):
-        return all(_only_cancelled(one) for one in error.exceptions)
-    return isinstance(error, trio.Cancelled)

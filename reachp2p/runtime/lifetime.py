@@ -25,6 +25,7 @@ from reachp2p.errors import ErrorCode, LocalProtocolError, NodeError
 from reachp2p.runtime.addresses import advertised
 from reachp2p.runtime.chance import SystemEntropy, new_rng
 from reachp2p.runtime.driver import Driver, Outlets
+from reachp2p.runtime.exception_groups import sole
 from reachp2p.runtime.handlers import Handler, Handlers
 from reachp2p.runtime.options import NodeOptions
 from reachp2p.runtime.seeds import Seeds
@@ -315,17 +316,6 @@ async def _report_late_handlers(handlers: Handlers) -> None:
         logger.warning(
             "the node cannot close: %d handlers go on although they are cancelled", handlers.running
         )
-
-
-def sole(error: BaseException) -> BaseException:
-    """The one exception that a nursery's group is about, or the group without its cancellations."""
-    while isinstance(error, BaseExceptionGroup):
-        _, rest = error.split(trio.Cancelled)
-        error = rest or error
-        if len(error.exceptions) != 1 and rest is not None:
-            return error
-        error = error.exceptions[0]
-    return error
 
 
 async def leave_nursery(

@@ -81,8 +81,8 @@ class Node:
         `state`: the folder of key, epoch and address book; without one the node is somebody new at each start.
         `insecure_open`: listen beyond loopback although this version admits and hides nothing. `take_over`: start
         above any life of this key that is known, even one that answers, and with a fenced folder. Start no copy of a
-        state folder beside the original: one of its newest state needs no leave to end it. `control`: answer the command line over a socket in the state
-        folder.
+        state folder beside the original: one of its newest state needs no leave to end it. `control`: answer the
+        command line over a socket in the state folder.
         """
         import trio
 

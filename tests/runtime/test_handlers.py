@@ -86,6 +86,16 @@ async def raises_a_group(*_: object) -> InvokeResult:
     raise ExceptionGroup("two", [KeyError("a"), ValueError("b")])
 
 
+async def raises_in_a_nursery(*_: object) -> InvokeResult:
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.sleep_forever)
+        raise KeyError("k")
+
+
+async def raises_a_large_group(*_: object) -> InvokeResult:
+    raise ExceptionGroup("many", [ValueError(str(number)) for number in range(6)])
+
+
 async def cancels_itself_like_asyncio(*_: object) -> InvokeResult:
     raise asyncio.CancelledError
 
@@ -127,7 +137,9 @@ async def hides_its_cancellation(*_: object) -> InvokeResult:
         (raises, ErrorCode.HANDLER_FAILED, "ValueError: no such\N{REPLACEMENT CHARACTER}[31m thing"),
         (exits, ErrorCode.HANDLER_FAILED, "SystemExit: 7"),
         (ends_a_generator, ErrorCode.HANDLER_FAILED, "GeneratorExit: "),
-        (raises_a_group, ErrorCode.HANDLER_FAILED, "ExceptionGroup: two (2 sub-exceptions)"),
+        (raises_a_group, ErrorCode.HANDLER_FAILED, "KeyError: 'a'; ValueError: b"),
+        (raises_in_a_nursery, ErrorCode.HANDLER_FAILED, "KeyError: 'k'"),
+        (raises_a_large_group, ErrorCode.HANDLER_FAILED, "ExceptionGroup: many (6 sub-exceptions)"),
         (cancels_itself_like_asyncio, ErrorCode.HANDLER_FAILED, "CancelledError: "),
         (leaks_a_cancellation, ErrorCode.HANDLER_FAILED, "its handler was cancelled by a scope of its own"),
         (returns_something_else, ErrorCode.HANDLER_FAILED, "its handler returned str, not an InvokeResult"),
@@ -200,10 +212,12 @@ async def test_an_invocation_cancelled_before_it_began_runs_nothing() -> None:
     assert (ran, sink.results) == ([1], [])
 
 
-async def test_ctrl_c_in_a_handler_reaches_the_program() -> None:
+async def test_ctrl_c_in_a_handler_reaches_the_program_and_the_log(caplog: pytest.LogCaptureFixture) -> None:
     async def interrupted(*_: object) -> InvokeResult:
         raise KeyboardInterrupt
 
     with pytest.raises(BaseExceptionGroup) as caught:
         await ends_of(interrupted)
     assert caught.group_contains(KeyboardInterrupt)
+    assert "text.do of nlp/one" in caplog.text
+    assert "KeyboardInterrupt: the program ends" in caplog.text
