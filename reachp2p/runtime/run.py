@@ -22,7 +22,7 @@ from reachp2p._arguments import check_names, check_seconds, check_text, wrong
 from reachp2p.agent import Agent
 from reachp2p.errors import ErrorCode, LocalProtocolError, ReachError
 from reachp2p.runtime.node import Node, node_options
-from reachp2p.runtime.terminal_log import log_to_terminal
+from reachp2p.runtime.terminal_log import log_to_terminal, say, settle
 
 EXIT_CLEAN = 0
 EXIT_ERROR = 1
@@ -67,6 +67,7 @@ def run(
         on_started=on_started or _say_started,
         **options,
     )
+    settle(sys.stderr)
     if code != EXIT_CLEAN:
         sys.exit(code)
 
@@ -177,18 +178,17 @@ class _Signals:
 
     def _force(self) -> None:
         """In a thread of its own: the event loop does not end by itself."""
-        sys.stderr.write("reachp2p: did not end in time and was forced to\n")
-        sys.stderr.flush()
+        say("reachp2p: did not end in time and was forced to")
         if self._node.temporary_folder is not None:
             shutil.rmtree(self._node.temporary_folder, ignore_errors=True)
         os._exit(EXIT_FORCED)
 
 
 def _explain(error: ReachError) -> int:
-    print(f"reachp2p: {error}", file=sys.stderr)
+    say(f"reachp2p: {error}")
     return EXIT_FENCED if error.code is ErrorCode.FENCED else EXIT_ERROR
 
 
 def _say_started(node: Node) -> None:
     offered = ", ".join(node.offered) or "no agents"
-    print(f"reachp2p: {node.name} ({node.id[:4].hex()}) at {node.address} offers {offered}", file=sys.stderr)
+    say(f"reachp2p: {node.name} ({node.id[:4].hex()}) at {node.address} offers {offered}")

@@ -6,7 +6,9 @@ It stays silent as soon as the program configures logging: then that is where ev
 from __future__ import annotations
 
 import logging
+import os
 import sys
+from contextlib import suppress
 from types import TracebackType
 from typing import TextIO, TypeAlias
 
@@ -31,6 +33,30 @@ def log_to_terminal(level: int = logging.WARNING) -> None:
         ours.addHandler(TerminalHandler(level))
     if level < logging.WARNING:
         ours.setLevel(level)
+
+
+def say(text: str) -> None:
+    """One line on stderr, if there is a stderr and it can be written: no message is worth a running node."""
+    stream: TextIO | None = sys.stderr
+    if stream is None:  # print would take stdout
+        return
+    with suppress(OSError, ValueError):  # nobody reads any more, or it is closed
+        print(text, file=stream, flush=True)
+
+
+def settle(stream: TextIO | None) -> None:
+    """Give up what stdout or stderr still holds and cannot be written: the interpreter would try again at its end and
+    turn the exit code into 120."""
+    if stream is None:
+        return
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        with suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+            stream.flush()
 
 
 class TerminalHandler(logging.Handler):

@@ -5,6 +5,7 @@ Only typer is loaded here. A command loads the rest when it runs.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -328,28 +329,52 @@ def _say_version(*, as_json: bool) -> None:
         python = ".".join(str(part) for part in sys.version_info[:3])
         output.print_json({"version": __version__, "wire_version": WIRE_VERSION, "python": python})
     else:
-        print(f"reachp2p {__version__} (wire version {WIRE_VERSION})")
+        output.print_text(f"reachp2p {__version__} (wire version {WIRE_VERSION})")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; every way it can end is one exit code and at most one message."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    as_json = "--json" in given
+    _occupy_standard_files()
+    try:
+        code = _run(given)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:  # whoever read our output has gone; nothing is to be said to anybody
+        code = output.FAILED
+    except OSError as error:  # a full disk under stdout, most of all
+        output.note(f"reachp2p: {error}")
+        code = output.FAILED
+    output.finish()
+    return code
+
+
+def _run(given: list[str]) -> int:
     try:
         ended = app(given, prog_name="reachp2p", standalone_mode=False)
-        sys.stdout.flush()
         return ended if isinstance(ended, int) else output.OK
     except UsageProblem as error:
         error.show()  # type: ignore[attr-defined]
         return output.USAGE
     except ReachError as error:
-        output.report(error, as_json=as_json)
+        output.report(error, as_json="--json" in _options_of(given))
         return output.FAILED
     except (KeyboardInterrupt, typer.Abort):
         return output.INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has gone; nothing is to be said to anybody
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return output.FAILED
+
+
+def _options_of(given: list[str]) -> list[str]:
+    """What may be an option: after `--` there are none."""
+    return given[: given.index("--")] if "--" in given else given
+
+
+def _occupy_standard_files() -> None:
+    """Descriptors 0 to 2 that a shell has closed must not be given to the next file or socket that is opened."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest that is free
 
 
 def _tags(given: list[str] | None) -> dict[str, str]:
@@ -368,6 +393,8 @@ def _params(text: str) -> Any:
 
     try:
         if text == "-":
+            if sys.stdin is None:
+                raise OSError(errno.EBADF, "stdin is closed")
             text = sys.stdin.read()
         elif text.startswith("@"):
             text = Path(text[1:]).read_text(encoding="utf-8")

@@ -10,9 +10,12 @@ import json
 import os
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
 
 from reachp2p.errors import ReachError
+from reachp2p.runtime.terminal_log import say, settle
 from reachp2p.runtime.text import plain
 
 if TYPE_CHECKING:
@@ -35,23 +38,41 @@ _RISKY = re.compile(
 """Characters that JSON leaves as they are although a terminal acts on them; they are escaped, which means the same."""
 
 
+class StdoutLost(OSError):
+    """What a command prints cannot be written."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"stdout cannot be written: {reason}")
+
+
 def print_json(value: object) -> None:
     """One JSON document on stdout; text in it is readable, and harmless on a terminal."""
-    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
-    print(_RISKY.sub(lambda found: f"\\u{ord(found[0]):04x}", text), flush=True)
+    print_text(_harmless(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)))
 
 
 def print_json_line(value: object) -> None:
-    """One JSON document on one line, for programs that go on (`seed`, `run`)."""
-    text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    print(_RISKY.sub(lambda found: f"\\u{ord(found[0]):04x}", text), flush=True)
+    """One JSON document on one line, for programs that go on (`seed`, `run`): that it is not read does not end them."""
+    try:
+        print_text(_harmless(json.dumps(value, ensure_ascii=False, allow_nan=False)))
+    except BrokenPipeError:
+        settle(sys.stdout)
+    except StdoutLost as error:
+        settle(sys.stdout)
+        note(f"reachp2p: {error}")
+
+
+def print_text(text: str) -> None:
+    """A text and the end of its line on stdout. Raises `BrokenPipeError` or `StdoutLost`."""
+    with _writing() as out:
+        print(text, file=out, flush=True)
 
 
 def print_table(*parts: RenderableType) -> None:
-    """Tables and lines on stdout."""
-    out = console()
-    for part in parts:
-        out.print(part)
+    """Tables and lines on stdout. Raises `BrokenPipeError` or `StdoutLost`."""
+    with _writing():
+        out = console()
+        for part in parts:
+            out.print(part)
 
 
 def table_width() -> int:
@@ -69,14 +90,20 @@ def console(*, stderr: bool = False) -> Console:
     """A console that interprets nothing in the text it is given."""
     from rich.console import Console
 
-    stream = sys.stderr if stderr else sys.stdout
-    width = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+    stream: TextIO | None = sys.stderr if stderr else sys.stdout
+    width = None if (stream and stream.isatty()) or "COLUMNS" in os.environ else PIPE_WIDTH
     return Console(file=stream, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
 
 
 def note(text: str) -> None:
     """A message for the person at the terminal, on stderr."""
-    print(plain(text, MESSAGE_MAX), file=sys.stderr, flush=True)
+    say(plain(text, MESSAGE_MAX))
+
+
+def finish() -> None:
+    """Before the program ends: what cannot be written is given up."""
+    settle(sys.stdout)
+    settle(sys.stderr)
 
 
 def report(error: ReachError, *, as_json: bool) -> None:
@@ -84,6 +111,24 @@ def report(error: ReachError, *, as_json: bool) -> None:
     note(f"reachp2p: {error}")
     if as_json:
         print_json({"error": error_object(error)})
+
+
+@contextmanager
+def _writing() -> Iterator[TextIO]:
+    """Stdout; without one `print` would be silent."""
+    out: TextIO | None = sys.stdout
+    if out is None:
+        raise StdoutLost("it is closed")
+    try:
+        yield out
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise StdoutLost(error.strerror or str(error)) from error
+
+
+def _harmless(text: str) -> str:
+    return _RISKY.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def error_object(error: ReachError) -> dict[str, Any]:

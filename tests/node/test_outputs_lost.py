@@ -1,0 +1,135 @@
+"""Stdout and stderr that are full, closed, or read by nobody: one line and an exit code, and no running node ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from reachp2p_node.cli import main
+
+from tests.node.processes import Processes
+
+FULL = "/dev/full"
+SCRIPT = """
+import sys
+from reachp2p import Agent, run
+
+agent = Agent("demo/one")
+agent.capability("one.one")(lambda: 1)
+run(agent, state=sys.argv[1])
+"""
+STARTS = [
+    ["-m", "reachp2p", "seed", "--port", "0", "--state", "state"],
+    ["-m", "reachp2p", "seed", "--port", "0", "--state", "state", "--json"],
+    ["-c", SCRIPT, "state"],
+]
+needs_full = pytest.mark.skipif(not Path(FULL).exists(), reason="only Linux has a device that is always full")
+
+
+def redirected(processes: Processes, command: list[str], redirection: str) -> subprocess.Popen[str]:
+    """A program as a shell starts it with this redirection."""
+    words = ["sh", "-c", f'exec "$@" {redirection}', "sh", sys.executable, *command]
+    return subprocess.Popen(
+        words,
+        cwd=processes.folder,
+        env={**processes.environment, "PYTHONUNBUFFERED": ""},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@needs_full
+@pytest.mark.parametrize(
+    ("redirection", "said"),
+    [
+        (f">{FULL}", "stdout cannot be written: No space left"),
+        (">&-", "stdout cannot be written: it is closed"),
+    ],
+)
+@pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["text", "json"])
+def test_data_that_cannot_be_written_are_one_line_and_a_failure(
+    processes: Processes, redirection: str, said: str, as_json: list[str]
+) -> None:
+    member = processes.start("one")
+    assert member.started
+    for command in (["members", "--state", str(member.state)], ["version"]):
+        program = redirected(processes, ["-m", "reachp2p", *command, *as_json], redirection)
+        out, err = program.communicate(timeout=20)
+        assert (program.returncode, out) == (1, "")
+        assert err.startswith(f"reachp2p: {said}")
+        assert err.count("\n") == 1
+
+
+def test_a_message_never_becomes_data(processes: Processes) -> None:
+    """Without a stderr, what is meant for it is not written to stdout."""
+    program = redirected(processes, ["-m", "reachp2p", "members", "--state", "nowhere"], "2>&-")
+    assert (program.communicate(timeout=20), program.returncode) == (("", ""), 1)
+
+
+@pytest.mark.parametrize("start", STARTS, ids=["seed", "seed --json", "run()"])
+@pytest.mark.parametrize("redirection", [">&- 2>&-", pytest.param(f">{FULL} 2>&1", marks=needs_full)])
+def test_a_node_runs_and_ends_cleanly_whatever_becomes_of_its_messages(
+    processes: Processes, start: list[str], redirection: str
+) -> None:
+    program = redirected(processes, start, redirection)
+    runs_until_told(processes, program)
+
+
+@pytest.mark.parametrize("start", STARTS, ids=["seed", "seed --json", "run()"])
+def test_a_node_runs_and_ends_cleanly_when_nobody_reads_its_messages(
+    processes: Processes, start: list[str]
+) -> None:
+    """As in `reachp2p seed 2>&1 | true`."""
+    program = redirected(processes, start, "")
+    runs_until_told(processes, program)
+
+
+def runs_until_told(processes: Processes, program: subprocess.Popen[str]) -> None:
+    """It answers once it has started; then it ends with 0 when it is told to. Nobody reads its pipes."""
+    assert program.stdout is not None
+    assert program.stderr is not None
+    program.stdout.close()
+    program.stderr.close()
+    try:
+        while processes.run("members", "--state", "state")[0] != 0:
+            assert program.poll() is None, "it has ended by itself"
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(timeout=20) == 0
+    finally:
+        program.kill()
+        program.wait()
+
+
+def test_the_standard_descriptors_are_given_to_no_file(processes: Processes) -> None:
+    look = (
+        "import os; from reachp2p_node.cli import main; main(['version']); print(os.open('/', os.O_RDONLY))"
+    )
+    program = redirected(processes, ["-c", look], "<&- 2>&-")
+    out = program.communicate(timeout=20)[0]
+    assert int(out.split()[-1]) > 2
+
+
+def test_parameters_from_a_stdin_that_is_closed_are_a_misuse(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert main(["call", "text.shout", "-"]) == 2
+    assert "stdin is closed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("arguments", "is_json"), [(["--json", "x"], True), (["--", "--json"], False)])
+def test_json_after_two_dashes_is_no_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    arguments: list[str], is_json: bool,
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_STATE_HOME", os.fspath(tmp_path))
+    assert main(["run", *arguments]) == 1
+    out, err = capsys.readouterr()
+    assert bool(out) is is_json
+    assert "[17" in err
