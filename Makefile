@@ -1,4 +1,5 @@
-# Everything a newcomer needs; the first call makes .venv (Python 3.11 or newer, nothing else) and later ones reuse it.
+# Everything a newcomer needs; the first call makes .venv, later ones reuse it. Making it needs Python
+# 3.11 or newer and a package index that pip can reach.
 #
 #   make demo                          agents in separate processes, one of them killed in mid-work
 #   make test                          all tests (TESTS="tests/unit -k ring" for some of them)

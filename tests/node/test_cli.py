@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from reachp2p_node.cli import main, output, tables
 from reachp2p_node.cli.fitted import Column, Fitted
+from reachp2p_node.cli.nodes import Running
 
 AGENT = '''
 from reachp2p import Agent
@@ -137,7 +138,7 @@ def wait_for_agent(network: dict[str, Program], run: Run) -> None:
 def test_members_are_shown_by_any_running_node(run: Run, network: dict[str, Program]) -> None:
     code, out, err = run("members")
     assert code == 0
-    assert "asking seed; --node chooses another: shouter" in err
+    assert err == "asking seed, one of 2 nodes here; --node NAME chooses\n"
     assert "2 members: 2 ALIVE" in out
     assert network["shouter"].started["address"] in out
     assert re.search(r"ALIVE .* demo/shouter", out), "what each of them offers"
@@ -460,6 +461,16 @@ scripts.{main}()
         assert "Traceback" not in done.stderr
 
 
+def test_parameters_that_are_too_large_are_1404_with_their_size(
+    run: Run, network: dict[str, Program], folder: Path
+) -> None:
+    for size, said in ((1_500_000, "1500011 bytes"), (3_000_000, "3,000,")):
+        (folder / "big.json").write_text(json.dumps({"text": "x" * size}))
+        code, out, err = run("call", "text.shout", "@big.json", "--node", "seed", "--json")
+        assert (code, json.loads(out)["error"]["code"]) == (1, 1404)
+        assert said in err
+
+
 def test_a_reader_that_has_gone_is_no_traceback() -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -471,6 +482,48 @@ def test_a_reader_that_has_gone_is_no_traceback() -> None:
     assert done.returncode == 1
 
 
+# Members that have gone
+
+
+def member(name: str, state: str, since: float, **fields: Any) -> dict[str, Any]:
+    return {
+        "node": "ab" * 32, "name": name, "self": False, "state": state, "epoch": 1, "incarnation": 0, "since": since,
+        "rtt_ms": None, "addresses": ["127.0.0.1:1"], "zone": "", "refused": False, "agents": [], **fields,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "names"),
+    [
+        ([], ["zoe", "yan", "sam", "bob"]),
+        (["--all"], ["zoe", "yan", "sam", "ann", "bob", "abe"]),
+    ],
+)
+def test_who_may_be_called_comes_first_and_who_has_gone_is_counted(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: list[str], names: list[str]
+) -> None:
+    known = [
+        member("abe", "LEFT", 1), member("ann", "DEAD", 301), member("bob", "DEAD", 299), member("sam", "SUSPECT", 1),
+        member("yan", "ALIVE", 1_000), member("zoe", "ALIVE", 1, self=True),
+    ]  # fmt: skip
+
+    async def answer(*_: object) -> tuple[Running, dict[str, Any]]:
+        return Running(tmp_path, 1, {"name": "zoe"}), {"members": known, "diagnostics": {}}
+
+    monkeypatch.setattr("reachp2p_node.cli.questions._ask", answer)
+    code, out, err = run("members", *arguments)
+    assert (code, err) == (0, "")
+    assert re.findall(r"\b(zoe|yan|sam|bob|ann|abe)\b", out) == names
+    hidden = len(known) - len(names)
+    counts = "6 members: 2 ALIVE, 1 SUSPECT, 2 DEAD, 1 LEFT"
+    assert counts + (f"; {hidden} not shown, --all shows them\n" if hidden else "\n") in out
+    assert json.loads(run("members", "--json")[1])["members"] == known, "JSON is complete"
+
+
+def test_a_node_that_is_leaving_shows_itself() -> None:
+    assert tables.is_news(member("me", "LEFT", 1, self=True))
+
+
 # Text from the network
 
 
@@ -478,11 +531,8 @@ EVIL = "\x1b[31mred\x07\u202e\x9b2J[bold]x[/bold]"
 
 
 def test_text_from_the_network_cannot_act_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    member = {
-        "node": "ab" * 32, "name": EVIL, "self": False, "state": "ALIVE", "epoch": 1, "incarnation": 0, "since": 1.0,
-        "rtt_ms": None, "addresses": [EVIL], "zone": EVIL, "refused": False, "agents": [EVIL],
-    }  # fmt: skip
-    output.print_table(tables.members_table([member], 160).table)
+    evil = member(EVIL, "ALIVE", 1, addresses=[EVIL], zone=EVIL, agents=[EVIL])
+    output.print_table(tables.members_table([evil], 160).table)
     shown = capsys.readouterr().out
     output.print_json({"name": EVIL, "text": "ünïcödé \ud800"})
     printed = capsys.readouterr().out

@@ -166,20 +166,29 @@ def run(
 
 
 @app.command()
-def members(node: NodeOption = None, state: StateOption = None, as_json: JsonFlag = False) -> None:
+def members(
+    with_all: Annotated[
+        bool, typer.Option("--all", help="Also those that have left, or died some minutes ago.")
+    ] = False,
+    node: NodeOption = None,
+    state: StateOption = None,
+    as_json: JsonFlag = False,
+) -> None:
     """Show the members: the nodes that a node knows.
 
     Each node has its own view. ALIVE answers. SUSPECT has not answered and can still refute. DEAD is gone without a
-    goodbye. LEFT has said goodbye.
+    goodbye. LEFT has said goodbye. Those that have left, or are DEAD for more than 5 minutes, are only counted; --json
+    has all.
 
     \b
     Examples:
       reachp2p members
+      reachp2p members --all
       reachp2p members --node seed --json
     """
     from reachp2p_node.cli.questions import show_members
 
-    show_members(node, state, as_json=as_json)
+    show_members(node, state, with_all=with_all, as_json=as_json)
 
 
 @app.command()

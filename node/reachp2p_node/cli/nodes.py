@@ -112,9 +112,7 @@ def _choose(running: list[Running], name: str | None, *, must_be_sure: bool) -> 
             f"{len(running)} nodes run here: {_names(running)}; choose one with --node NAME"
         )
     chosen = min(answering, key=lambda one: (one.name != "seed", one.name, one.process))
-    others = sorted(one.name for one in running if one is not chosen)
-    more = f" and {len(others) - NAMES_SHOWN} more" if len(others) > NAMES_SHOWN else ""
-    note(f"asking {chosen.name}; --node chooses another: {', '.join(others[:NAMES_SHOWN])}{more}")
+    note(f"asking {chosen.name}, one of {len(running)} nodes here; --node NAME chooses")
     return chosen
 
 

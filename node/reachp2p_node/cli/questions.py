@@ -29,21 +29,22 @@ LEAVE_PATIENCE = 5.0
 """Seconds beyond its own deadline that a node has to be gone."""
 
 
-def show_members(node: str | None, state: Path | None, *, as_json: bool) -> None:
-    """`reachp2p members`."""
+def show_members(node: str | None, state: Path | None, *, with_all: bool, as_json: bool) -> None:
+    """`reachp2p members`; JSON has all of them always."""
     asked, answer = trio.run(partial(_ask, node, state, "members"))
     if as_json:
         output.print_json({"asked": asked.name, **answer})
         return
     from reachp2p_node.cli import tables
 
-    members = tables.members_table(answer["members"], output.table_width())
-    output.print_table(members.table, tables.members_summary(answer["members"], answer["diagnostics"]))
+    known = answer["members"]
+    shown = known if with_all else [one for one in known if tables.is_news(one)]
+    members = tables.members_table(shown, output.table_width())
+    summary = tables.members_summary(known, answer["diagnostics"], len(known) - len(shown))
+    output.print_table(members.table, summary)
     output.note_left_out(members.left_out)
-    if len(answer["members"]) == 1:
-        output.note(
-            f"{asked.name} has met nobody yet; others join with --seed {answer['members'][0]['addresses'][0]}"
-        )
+    if len(known) == 1:
+        output.note(f"{asked.name} has met nobody yet; others join with --seed {known[0]['addresses'][0]}")
 
 
 def show_agents(node: str | None, state: Path | None, *, as_json: bool) -> None:

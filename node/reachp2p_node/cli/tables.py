@@ -14,8 +14,19 @@ from reachp2p.runtime.text import plain
 from reachp2p_node.cli.fitted import Column, Fitted
 
 STYLES = {"ALIVE": "green", "SUSPECT": "yellow", "DEAD": "red", "LEFT": "dim"}
+STATES = list(STYLES)
+"""In the order of a table: who may be called first."""
+DEAD_SHOWN = 300.0
+"""Seconds for which a member that has died is news."""
 USUAL = ("accusation.own_echo",)
 """Inputs that every network drops: an accuser hears its own words again."""
+
+
+def is_news(member: Mapping[str, Any]) -> bool:
+    """Whether a table shows this member unless all are asked for. Each short program leaves one behind that is LEFT for
+    more than an hour."""
+    gone = member["state"] == "LEFT" or (member["state"] == "DEAD" and member["since"] > DEAD_SHOWN)
+    return bool(member["self"]) or not gone
 
 
 def members_table(members: Sequence[Mapping[str, Any]], width: int) -> Fitted:
@@ -47,19 +58,29 @@ def members_table(members: Sequence[Mapping[str, Any]], width: int) -> Fitted:
             ", ".join(member["agents"]),
             member["zone"],
         )
-        for member in sorted(members, key=lambda one: (not one["self"], one["name"], one["node"]))
+        for member in sorted(members, key=_place)
     ]
     return Fitted(columns, rows, width)
 
 
-def members_summary(members: Sequence[Mapping[str, Any]], diagnostics: Mapping[str, int]) -> Text:
-    """How many of each state, and what was dropped."""
+def _place(member: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Where a member stands in the table: the one asked, then by state."""
+    place = STATES.index(member["state"]) if member["state"] in STATES else len(STATES)
+    return not member["self"], place, member["name"], member["node"]
+
+
+def members_summary(
+    members: Sequence[Mapping[str, Any]], diagnostics: Mapping[str, int], hidden: int = 0
+) -> Text:
+    """How many of each state, how many of them the table does not show, and what was dropped."""
     counts: dict[str, int] = {}
     for member in members:
         counts[member["state"]] = counts.get(member["state"], 0) + 1
     text = Text("1 member: " if len(members) == 1 else f"{len(members)} members: ")
     for place, (name, style) in enumerate((name, style) for name, style in STYLES.items() if name in counts):
         text.append(", " if place else "").append(f"{counts[name]} {name}", style=style)
+    if hidden:
+        text.append(f"; {hidden} not shown, --all shows them")
     dropped = {
         name.removeprefix("dropped."): count
         for name, count in diagnostics.items()
