@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from reachp2p.core.events import (
     CloneSeen,
@@ -21,10 +22,14 @@ from reachp2p.core.events import (
 )
 from reachp2p.runtime.text import plain
 
+if TYPE_CHECKING:
+    from reachp2p.runtime.handler_watch import HandlerWatch
+
 logger = logging.getLogger("reachp2p.node")
 
 LAG_INTERVAL = 30.0
 """Seconds between two warnings of our own lateness; the counter `lag.noticed` has each."""
+HANDLERS_SHOWN = 4
 NAMES_MAX = 256
 """Shared names that are told; beyond them the counter `members.name_shared` goes on."""
 
@@ -37,12 +42,14 @@ class EventLog:
         self._lag_said_at = float("-inf")
         self._lags: list[float] = [0, 0.0]
         """How many since, and their seconds."""
+        self._watch: HandlerWatch | None = None
 
     def __call__(self, event: Event) -> None:
         """Log one event."""
         match event:
             case Started():
                 logger.info("started with life %s", event.life)
+                self._watch_handlers()
             case Joined():
                 logger.info("joined%s", "" if event.via is None else f", by way of {event.via}")
             case SelfContacted():
@@ -95,7 +102,29 @@ class EventLog:
         if self._lags[0]:
             more = f" (and {self._lags[0]} times since this was last said, {self._lags[1]:.1f} s in all)"
         self._lag_said_at, self._lags = event.at, [0, 0.0]
-        logger.warning("this process got no time for %.1f s%s: doubting itself first", event.seconds, more)
+        logger.warning(
+            "the event loop got no time for %.1f s%s: a handler or other code in this program has held it, or the "
+            "machine is too busy%s. Doubting itself first",
+            event.seconds,
+            more,
+            self._handlers_since(event.at - event.seconds),
+        )
+
+    def _watch_handlers(self) -> None:
+        import trio  # naming `Node` loads no event loop
+
+        if self._watch is None and trio.lowlevel.in_trio_run():
+            from reachp2p.runtime.handler_watch import HandlerWatch
+
+            self._watch = HandlerWatch(self)
+            trio.lowlevel.add_instrument(self._watch)
+
+    def _handlers_since(self, begun: float) -> str:
+        names = self._watch.names_since(begun) if self._watch is not None else []
+        if not names:
+            return ""
+        more = f" and {len(names) - HANDLERS_SHOWN} more" if len(names) > HANDLERS_SHOWN else ""
+        return f"; handlers that ran then: {', '.join(names[:HANDLERS_SHOWN])}{more}"
 
     def _say_shared(self, event: NameShared) -> None:
         """Once a name: that it is not unique does not change with every node that comes and goes."""

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import logging
+import time
+from pathlib import Path
 
 import pytest
+import trio
+import trio.testing
 
-from reachp2p.core.events import Joined, MemberChanged, MemberState, NameShared
+from reachp2p import Agent, Node
+from reachp2p.core.events import Joined, MemberChanged, MemberState, NameShared, Started
 from reachp2p.core.ids import Address, Life, NodeId
 from reachp2p.runtime.event_log import NAMES_MAX, EventLog
 
@@ -60,3 +65,46 @@ def test_members_come_change_and_go(log: EventLog, caplog: pytest.LogCaptureFixt
         "member a\N{REPLACEMENT CHARACTER}b (00010001): new -> ALIVE, why",
         "member a\N{REPLACEMENT CHARACTER}b (00010001): ALIVE -> DEAD, why",
     ]
+
+
+@pytest.mark.trio
+async def test_who_holds_the_event_loop_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """One that has ended when the lag is noticed, and one that is still running."""
+    agent = Agent("demo/slow")
+
+    @agent.capability("slow.block")
+    async def block() -> None:
+        time.sleep(1.8)  # noqa: ASYNC251 (what is to be named)
+
+    @agent.capability("slow.wait")
+    async def wait() -> None:
+        await trio.sleep_forever()
+
+    @agent.capability("slow.before")
+    async def before() -> None:
+        return
+
+    async with Node(agent, state=tmp_path) as node, trio.open_nursery() as nursery:
+        await node.call("slow.before")
+        nursery.start_soon(node.call, "slow.wait")
+        await trio.sleep(0.2)
+        await node.call("slow.block")
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
+    (lag,) = [text for text in said(caplog) if "got no time" in text]
+    assert lag.endswith(
+        "handlers that ran then: demo/slow slow.block, demo/slow slow.wait. Doubting itself first"
+    )
+
+
+@pytest.mark.trio
+async def test_a_node_that_has_gone_is_watched_no_more() -> None:
+    log = EventLog()
+    log(Started(at=0.0, life=Life(1, bytes(16))))
+    watch = log._watch
+    assert watch is not None
+    del log
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.lowlevel.checkpoint)
+    with pytest.raises(KeyError):
+        trio.lowlevel.remove_instrument(watch)

@@ -40,10 +40,14 @@ def test_a_process_that_starves_says_so_at_once_and_then_counts(caplog: pytest.L
         for number in range(20):
             log(Lagged(at=100.0 + number, seconds=1.5))
         assert [r.getMessage() for r in caplog.records] == [
-            "this process got no time for 1.5 s: doubting itself first"
+            "the event loop got no time for 1.5 s: a handler or other code in this program has held it, or the "
+            "machine is too busy. Doubting itself first"
         ]
         log(Lagged(at=100.0 + LAG_INTERVAL, seconds=2.0))
-    assert caplog.records[-1].getMessage() == (
-        "this process got no time for 2.0 s (and 19 times since this was last said, 28.5 s in all): "
-        "doubting itself first"
+    assert (
+        caplog.records[-1]
+        .getMessage()
+        .startswith(
+            "the event loop got no time for 2.0 s (and 19 times since this was last said, 28.5 s in all): a handler or "
+        )
     )
