@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from reachp2p_node.cli import main
+from reachp2p_node.cli import main, output
 
 from tests.node.processes import Processes
 
@@ -65,10 +65,28 @@ def test_data_that_cannot_be_written_are_one_line_and_a_failure(
         assert err.count("\n") == 1
 
 
-def test_a_message_never_becomes_data(processes: Processes) -> None:
-    """Without a stderr, what is meant for it is not written to stdout."""
-    program = redirected(processes, ["-m", "reachp2p", "members", "--state", "nowhere"], "2>&-")
-    assert (program.communicate(timeout=20), program.returncode) == (("", ""), 1)
+@pytest.mark.parametrize("redirection", ["2>&-", pytest.param(f"2>{FULL}", marks=needs_full)])
+@pytest.mark.parametrize(("command", "code"), [(["members", "--state", "nowhere"], 1), (["wat"], 2)])
+def test_a_message_never_becomes_data(
+    processes: Processes, redirection: str, command: list[str], code: int
+) -> None:
+    """Without a stderr, what is meant for it is not written to stdout, and the exit code is the same."""
+    program = redirected(processes, ["-m", "reachp2p", *command], redirection)
+    assert (program.communicate(timeout=20), program.returncode) == (("", ""), code)
+
+
+def test_the_demo_does_not_play_to_a_closed_stdout(processes: Processes) -> None:
+    program = redirected(processes, ["-m", "reachp2p", "demo"], ">&-")
+    err = program.communicate(timeout=20)[1]
+    assert (program.returncode, err) == (1, "reachp2p: stdout cannot be written: it is closed\n")
+
+
+def test_a_console_without_a_stderr_is_silent(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    output.console(stderr=True).print("a message")
+    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize("start", STARTS, ids=["seed", "seed --json", "run()"])

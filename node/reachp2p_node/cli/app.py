@@ -9,6 +9,7 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -363,7 +364,9 @@ def _run(given: list[str]) -> int:
         ended = app(given, prog_name="reachp2p", standalone_mode=False)
         return ended if isinstance(ended, int) else output.OK
     except UsageProblem as error:
-        error.show()  # type: ignore[attr-defined]
+        if sys.stderr is not None:  # it would take stdout
+            with suppress(OSError):
+                error.show()  # type: ignore[attr-defined]
         return output.USAGE
     except ReachError as error:
         output.report(error, as_json="--json" in _options_of(given))

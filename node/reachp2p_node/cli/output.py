@@ -87,12 +87,20 @@ def note_left_out(columns: list[str]) -> None:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console that interprets nothing in the text it is given."""
+    """A console that interprets nothing in the text it is given. Raises `StdoutLost` if its stdout is closed."""
     from rich.console import Console
 
-    stream: TextIO | None = sys.stderr if stderr else sys.stdout
+    stream: TextIO | None = sys.stderr if stderr else _stdout()
     width = None if (stream and stream.isatty()) or "COLUMNS" in os.environ else PIPE_WIDTH
-    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False, soft_wrap=False)
+    return Console(
+        file=stream,
+        quiet=stream is None,  # without a stderr, which it would replace by stdout
+        width=width,
+        markup=False,
+        highlight=False,
+        emoji=False,
+        soft_wrap=False,
+    )
 
 
 def note(text: str) -> None:
@@ -113,15 +121,20 @@ def report(error: ReachError, *, as_json: bool) -> None:
         print_json({"error": error_object(error)})
 
 
-@contextmanager
-def _writing() -> Iterator[TextIO]:
+def _stdout() -> TextIO:
     """Stdout; without one `print` would be silent."""
     out: TextIO | None = sys.stdout
     if out is None:
         raise StdoutLost("it is closed")
+    return out
+
+
+@contextmanager
+def _writing() -> Iterator[TextIO]:
+    """Stdout, while something is written."""
     try:
-        yield out
-    except BrokenPipeError:
+        yield _stdout()
+    except (BrokenPipeError, StdoutLost):
         raise
     except OSError as error:
         raise StdoutLost(error.strerror or str(error)) from error
