@@ -6,7 +6,7 @@ import msgspec
 
 from reachp2p.core.calls.call import CallDue
 from reachp2p.core.calls.invocation import InvocationDue
-from reachp2p.core.calls.outbox import OutboxDue
+from reachp2p.core.calls.waiting_replies import WaitingRepliesDue
 from reachp2p.core.consequences import Consequences
 from reachp2p.core.dissemination.anti_entropy import ExchangeEnds
 from reachp2p.core.effects import ToNode
@@ -59,8 +59,8 @@ class Timing:
                 parts.caller.on_timer(key, now)
             case InvocationDue():
                 parts.callee.on_timer(key, now)
-            case OutboxDue():
-                parts.callee.on_outbox_due(now)
+            case WaitingRepliesDue():
+                parts.callee.on_waiting_replies_due(now)
             case UnreachedEnds():
                 parts.unreached.on_timer(key)
             case AskEnds():

@@ -16,8 +16,8 @@ from reachp2p.core.calls.invocation import (
     InvocationInput,
     InvocationState,
 )
-from reachp2p.core.calls.outbox import Outbox
 from reachp2p.core.calls.replies import clip, not_understood, reply_with
+from reachp2p.core.calls.waiting_replies import WaitingReplies
 from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import CancelInvoke, Effects, Invoke
@@ -58,7 +58,7 @@ class Callee:
         self._effects = effects
         self._timers = timers
         self._counters = counters
-        self._outbox = Outbox(links, timers, counters)
+        self._waiting_replies = WaitingReplies(links, timers, counters)
         self.answer_locally: Callable[[Reply, float], None] | None = None
         """Where replies to this node's own calls go; set by the `Caller`."""
         self._invocations: dict[int, Invocation] = {}
@@ -142,11 +142,11 @@ class Callee:
 
     def on_unsent(self, link: LinkId, reply: Reply, now: float) -> None:
         """A reply that was handed to a link has never left."""
-        self._outbox.on_unsent(link, reply, now)
+        self._waiting_replies.on_unsent(link, reply, now)
 
-    def on_outbox_due(self, now: float) -> None:
+    def on_waiting_replies_due(self, now: float) -> None:
         """There may be room for replies that wait."""
-        self._outbox.on_due(now)
+        self._waiting_replies.on_due(now)
 
     def on_timer(self, key: InvocationDue, now: float) -> None:
         """The deadline of an accepted request has come."""
@@ -183,7 +183,7 @@ class Callee:
         self._is_paused = True
         for invocation in list(self._invocations.values()):
             self._hand_back(invocation, now)
-        self._outbox.withdraw(now)
+        self._waiting_replies.withdraw(now)
 
     def resume(self) -> None:
         """This node goes on, under a new life."""
@@ -199,11 +199,11 @@ class Callee:
     @property
     def unfinished(self) -> int:
         """Accepted requests that have not ended, and replies that have not left."""
-        return len(self._invocations) + len(self._outbox)
+        return len(self._invocations) + len(self._waiting_replies)
 
     def is_busy(self, node: NodeId) -> bool:
         """Whether something is being served for this node, or a reply to it waits."""
-        return node in self._by_node or self._outbox.waits_for(node)
+        return node in self._by_node or self._waiting_replies.waits_for(node)
 
     def gauges(self) -> dict[str, int]:
         """The sizes of what is bounded, by name."""
@@ -212,8 +212,8 @@ class Callee:
             "calls.running": self._running,
             "calls.queued_bytes": self._queued_bytes,
             "calls.bulkheads": len(self._bulkheads),
-            "calls.replies_waiting": len(self._outbox),
-            "calls.replies_waiting_bytes": self._outbox.waiting_bytes,
+            "calls.replies_waiting": len(self._waiting_replies),
+            "calls.replies_waiting_bytes": self._waiting_replies.waiting_bytes,
         }
 
     # Admission
@@ -389,4 +389,4 @@ class Callee:
             assert self.answer_locally is not None, "only a caller makes local calls"
             self.answer_locally(reply, now)
         else:
-            self._outbox.send(link, node, life, reply, deadline, now)
+            self._waiting_replies.send(link, node, life, reply, deadline, now)

@@ -309,7 +309,7 @@ def test_a_reply_that_waits_beyond_its_deadline_is_forgotten() -> None:
 def test_replies_beyond_what_may_wait_are_replaced_by_the_news_that_they_are_lost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("reachp2p.core.calls.outbox.WAITING_BYTES_MAX", 50_000)
+    monkeypatch.setattr("reachp2p.core.calls.waiting_replies.WAITING_BYTES_MAX", 50_000)
     world, a, b = pair(link_queue_max=100_000)
     stuck(world, a, b, count=4)
     flows(world, a, b)

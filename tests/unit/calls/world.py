@@ -8,7 +8,7 @@ from reachp2p.core.calls.call import CallDue
 from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.caller import Caller
 from reachp2p.core.calls.invocation import InvocationDue
-from reachp2p.core.calls.outbox import OutboxDue
+from reachp2p.core.calls.waiting_replies import WaitingRepliesDue
 from reachp2p.core.commands import AgentSpec, CallSpec, CapabilitySpec, InvokeResult, RouteQuery
 from reachp2p.core.effects import CancelInvoke, Effect, Invoke, LinkEnd, Notify, ToLink
 from reachp2p.core.events import CallEnded, MemberState
@@ -195,8 +195,8 @@ class Node(Side):
     def _timer(self, key: TimerKey, now: float) -> None:
         if isinstance(key, CallDue):
             self.caller.on_timer(key, now)
-        elif isinstance(key, OutboxDue):
-            self.callee.on_outbox_due(now)
+        elif isinstance(key, WaitingRepliesDue):
+            self.callee.on_waiting_replies_due(now)
         else:
             assert isinstance(key, InvocationDue)
             self.callee.on_timer(key, now)

@@ -27,7 +27,7 @@ RETRY_INTERVAL = 0.02
 """Seconds between two looks for room: at the 8 MiB of a link's queue, up to 400 MB a second."""
 
 
-class OutboxDue(msgspec.Struct, frozen=True):
+class WaitingRepliesDue(msgspec.Struct, frozen=True):
     """Look for room again."""
 
 
@@ -38,7 +38,7 @@ class _Waiting(msgspec.Struct):
     """Nobody waits for the reply after this."""
 
 
-class Outbox:
+class WaitingReplies:
     """Replies to other nodes' calls. `send` never fails; what becomes of a reply is counted."""
 
     def __init__(self, links: Links, timers: Timers, counters: Counters) -> None:
@@ -80,8 +80,8 @@ class Outbox:
         self._count += 1
         self._bytes += size
         self._counters.add("calls.reply_waited")
-        if self._timers.due_at(OutboxDue()) is None:
-            self._timers.set(OutboxDue(), now + RETRY_INTERVAL)
+        if self._timers.due_at(WaitingRepliesDue()) is None:
+            self._timers.set(WaitingRepliesDue(), now + RETRY_INTERVAL)
 
     def on_unsent(self, link: LinkId, reply: Reply, now: float) -> None:
         """A reply will never leave. Its caller is told in a few bytes that there is none; if they do not fit either, or
@@ -101,7 +101,7 @@ class Outbox:
             if not queue:
                 del self._waiting[key]
         if self._waiting:
-            self._timers.set(OutboxDue(), now + RETRY_INTERVAL)
+            self._timers.set(WaitingRepliesDue(), now + RETRY_INTERVAL)
 
     def withdraw(self, now: float) -> None:
         """This node may return no result any more: what waits is replaced by the news that it is lost."""
@@ -112,7 +112,7 @@ class Outbox:
                     self.on_unsent(link, waiting.reply, now)
                 self._forget(waiting)
         self._waiting.clear()
-        self._timers.cancel(OutboxDue())
+        self._timers.cancel(WaitingRepliesDue())
 
     def _is_done(self, waiting: _Waiting, node: NodeId, life: Life, now: float) -> bool:
         if now >= waiting.deadline:
