@@ -96,9 +96,8 @@ class Callee:
     def on_unreadable(self, link: LinkId, node: NodeId, life: Life, call: RejectedCall, now: float) -> None:
         """A request that this version does not understand: certainly not executed, and perhaps another node does."""
         self._counters.add(f"calls.refused.{int(ErrorCode.WIRE_VERSION)}")
-        deadline = (
-            now + self._protocol.call_timeout
-        )  # it may say another one, in words that are not understood
+        # It may name another deadline, in words that are not understood.
+        deadline = now + self._protocol.call_timeout
         self._send(link, node, life, not_understood(call), deadline, now)
 
     def on_cancel(self, node: NodeId, life: Life, cancel: Cancel, now: float) -> None:

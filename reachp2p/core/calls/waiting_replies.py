@@ -20,7 +20,9 @@ from reachp2p.core.timers import Timers
 from reachp2p.core.wire.messages import Reply
 
 WAITING_BYTES_MAX = 67_108_864
-"""Payloads of replies that wait, over all callers: 64 of the largest."""
+"""Bytes of replies that wait, over all callers: 63 of the largest, or 65,536 without a payload."""
+OVERHEAD_BYTES = 1_024
+"""What a reply counts besides payload and detail: refusals carry neither much, and must be bounded, too."""
 SMALL = 16_384
 """A reply with a payload of at most this many bytes goes past those that wait."""
 RETRY_INTERVAL = 0.02
@@ -54,7 +56,7 @@ class WaitingReplies:
 
     @property
     def waiting_bytes(self) -> int:
-        """Payload bytes that wait."""
+        """Bytes that wait, `OVERHEAD_BYTES` for each reply included."""
         return self._bytes
 
     def waits_for(self, node: NodeId) -> bool:
@@ -67,9 +69,9 @@ class WaitingReplies:
         if in_use is None:
             self._counters.add("calls.reply_dropped")  # the end of its link has told the caller
             return
-        size = len(reply.payload)
+        size = _size(reply)
         queue = self._waiting.get((node, life))
-        if (queue is None or size <= SMALL) and self._links.send(in_use, reply):
+        if (queue is None or len(reply.payload) <= SMALL) and self._links.send(in_use, reply):
             return
         if self._bytes + size > WAITING_BYTES_MAX:
             self.on_unsent(in_use, reply, now)
@@ -126,7 +128,7 @@ class WaitingReplies:
 
     def _forget(self, waiting: _Waiting) -> None:
         self._count -= 1
-        self._bytes -= len(waiting.reply.payload)
+        self._bytes -= _size(waiting.reply)
 
     def _link(self, link: LinkId, node: NodeId, life: Life) -> LinkId | None:
         """The link the call came by while it takes replies, else another one to the same life."""
@@ -134,3 +136,7 @@ class WaitingReplies:
             return link
         other = self._links.link_to(node)
         return other if other is not None and self._links.life_of(other) == life else None
+
+
+def _size(reply: Reply) -> int:
+    return OVERHEAD_BYTES + len(reply.payload) + len(reply.detail)

@@ -320,6 +320,23 @@ def test_replies_beyond_what_may_wait_are_replaced_by_the_news_that_they_are_los
     assert b.links.link_to(a.node) is not None
 
 
+def test_refusals_that_nobody_reads_are_bounded_like_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reachp2p.core.calls.waiting_replies.WAITING_BYTES_MAX", 20_000)
+    world, a, b = pair(link_queue_max=100_000)
+    stuck(world, a, b, count=2)
+    most = 0
+    for number in range(10, 400):
+        if b.links.link_to(a.node) is None:
+            break
+        ask(a, b, number, capability="no.thing")
+        most = max(most, b.callee.gauges()["calls.replies_waiting"])
+    assert 5 <= most <= 20
+    b.fire()
+    assert b.counters.value("links.closed.given_up") == 1
+    world.sleep(1.0)
+    assert b.leftovers == {}
+
+
 def test_a_paused_node_returns_no_result_that_waited() -> None:
     world, a, b = pair(link_queue_max=100_000)
     stuck(world, a, b, count=3)
