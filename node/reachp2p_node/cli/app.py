@@ -366,7 +366,7 @@ def _run(given: list[str]) -> int:
     except UsageProblem as error:
         if sys.stderr is not None:  # it would take stdout
             with suppress(OSError):
-                error.show()  # type: ignore[attr-defined]
+                error.show()  # type: ignore[attr-defined]  # click's, which typer does not declare
         return output.USAGE
     except ReachError as error:
         output.report(error, as_json="--json" in _options_of(given))
