@@ -235,6 +235,8 @@ class Host:
         now = self._timeline.now
         self._network.delivered += 1
         self._trace.number(trace.DATAGRAM_RECEIVED, now, self.index, number)
+        if self._network.observer is not None:
+            self._network.observer.datagram_received(self, number)
         engine.handle_datagram(source, data, now + self.steady_offset)
         self.settle()
 
@@ -261,6 +263,8 @@ class Host:
         end, data = argument
         if self._engine is not None and self.links.get(end.link) is end:
             self._trace.number(trace.FRAME_RECEIVED, self._timeline.now, self.index, end.link)
+            if self._links.observer is not None:
+                self._links.observer.frame_received(end, data)
             self._engine.handle_frame(end.link, data, self.now)
             self.settle()
 

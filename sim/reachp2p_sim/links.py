@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from reachp2p.core.effects import Dial, LinkEnd
 from reachp2p.core.ids import Address, LinkId
 from reachp2p_sim.network import Network
+from reachp2p_sim.observer import Observer
 from reachp2p_sim.randomness import Randomness, fraction
 from reachp2p_sim.timeline import Timeline
 
@@ -88,6 +89,7 @@ class Links:
         self.frame_bytes_sent = 0
         self.frames_delivered = 0
         self.frames_without_link = 0
+        self.observer: Observer | None = None
         network.on_change.append(self._on_reachability_changed)
 
     def __len__(self) -> int:
@@ -116,6 +118,8 @@ class Links:
         if end.unacknowledged > QUEUE_BYTES:
             self._close_here(end, LinkEnd.LOST)
             return
+        if self.observer is not None:
+            self.observer.frame_sent(end, data)
         self._push(end, data)
 
     def close(self, end: End, abort: bool) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from reachp2p.core.ids import Address
 from reachp2p_sim import trace
+from reachp2p_sim.observer import Observer
 from reachp2p_sim.randomness import Randomness, fraction, mix, step
 from reachp2p_sim.timeline import Timeline
 from reachp2p_sim.trace import Trace
@@ -71,6 +72,7 @@ class Network:
         """Called after reachability has changed."""
         self.on_oversized: Callable[[str, int], None] | None = None
         """Called with a datagram's sender and size if it is larger than allowed; it is sent all the same."""
+        self.observer: Observer | None = None
         self.datagram_max = 1_400
         self.sent = 0
         self.sent_bytes = 0
@@ -104,10 +106,14 @@ class Network:
                 self.on_oversized(source.name, len(data))
         self._trace.data(trace.DATAGRAM_SENT, now, source.index, data)
         target = self.by_address.get(address)
+        if self.observer is not None:
+            self.observer.datagram_sent(source, target, data, self.sent)
         if target is None:
             self.to_nobody += 1
+            self._gone(self.sent, "to nobody")
         elif source.cut >> target.index & 1:
             self.cut_off += 1
+            self._gone(self.sent, "cut off")
         elif source.held >> target.index & 1:
             if len(self._held) >= HELD_MAX:
                 raise RuntimeError(
@@ -126,8 +132,13 @@ class Network:
         conditions = self._special.get(path, self.conditions) if self._special else self.conditions
         if conditions.loss and fraction(mix(counter ^ LOSS_SALT)) < conditions.loss:
             self.lost += 1
+            self._gone(number, "lost")
             return
         self._timeline.after(_delay(conditions, counter), target.receive_datagram, (address, data, number))
+
+    def _gone(self, number: int, why: str) -> None:
+        if self.observer is not None:
+            self.observer.datagram_gone(number, why)
 
     def segment_delay(self, source: Host, target: Host, retransmit: float) -> float:
         """How long a segment of a stream takes: lost ones are sent again after `retransmit` seconds, doubling."""
@@ -191,6 +202,7 @@ class Network:
         for source, target, data, address, number in waiting:
             if source.cut >> target.index & 1:
                 self.cut_off += 1
+                self._gone(number, "cut off")
             else:
                 self._carry(source, target, data, address, number)
 

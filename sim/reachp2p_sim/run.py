@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TextIO
@@ -84,8 +84,13 @@ class RunResult:
         return asdict(self)
 
 
-def run_scenario(config: RunConfig, log: TextIO | None = None) -> RunResult:
-    """Run it to its end or to the first violation. Raises `UsageError` before anything runs if a name is wrong."""
+def run_scenario(
+    config: RunConfig, log: TextIO | None = None, attach: Callable[[World], None] | None = None
+) -> RunResult:
+    """Run it to its end or to the first violation. Raises `UsageError` before anything runs if a name is wrong.
+
+    `attach` is called with the world before anything happens in it, for whoever wants to watch.
+    """
     check(config)
     scenario = find_scenario(config.scenario)
     options, values = _options(scenario, config)
@@ -97,6 +102,8 @@ def run_scenario(config: RunConfig, log: TextIO | None = None) -> RunResult:
         signing="ed25519" if options.text("signing") == "ed25519" else "keyed",
         log=log,
     )
+    if attach is not None:
+        attach(world)
     began_at = time.process_time()
     violation: Violation | None = None
     error: str | None = None

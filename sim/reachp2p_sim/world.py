@@ -32,6 +32,7 @@ from reachp2p_sim.history import History
 from reachp2p_sim.host import Host
 from reachp2p_sim.links import Links
 from reachp2p_sim.network import Conditions, Network, mask
+from reachp2p_sim.observer import Observer
 from reachp2p_sim.randomness import Randomness
 from reachp2p_sim.signing import Ed25519Signing, KeyedHashSigning, Signing
 from reachp2p_sim.timeline import Timeline
@@ -94,6 +95,8 @@ class World:
         self.on_event: list[Callable[[Host, Event], None]] = []
         """Called with what each node tells its application."""
         self.on_invoke: list[Callable[[Host, Invoke], None]] = []
+        self.on_fault: list[Callable[[str], None]] = []
+        """Called with each fault in words, just before it is done."""
         self.timings: dict[str, float] = {}
         """What the scenario measured, in seconds, by name."""
         self._streams: dict[tuple[str, str], Random] = {}
@@ -352,6 +355,11 @@ class World:
         """Datagrams and frames delivered."""
         return self.network.delivered + self.links.frames_delivered
 
+    def watch(self, observer: Observer) -> None:
+        """Let an observer see all that travels. At most one; it changes nothing."""
+        assert self.network.observer is None, "this world is watched already"
+        self.network.observer = self.links.observer = observer
+
     # What hosts report
 
     def notified(self, host: Host, event: Event) -> None:
@@ -372,6 +380,8 @@ class World:
     def _fault(self, text: str) -> None:
         self.history.last_change_at = self.timeline.now
         self.trace.text(trace.FAULT, self.timeline.now, -1, text)
+        for listener in self.on_fault:
+            listener(text)
 
 
 def halves(hosts: Sequence[Host]) -> tuple[list[Host], list[Host]]:
