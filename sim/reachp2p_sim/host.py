@@ -76,6 +76,8 @@ class Host:
         """Bit j: nothing gets from here to host j. Set by the network."""
         self.held = 0
         """Bit j: what goes from here to host j waits."""
+        self.odd = 0
+        """Bit j: the path from here to host j is cut, held, or has weather of its own."""
         self.is_up = True
         self.process = 0
         """The number of the present or last process; inputs planned for an earlier one are dropped."""
@@ -239,6 +241,22 @@ class Host:
             self._network.observer.datagram_received(self, number)
         engine.handle_datagram(source, data, now + self.steady_offset)
         self.settle()
+
+    def receive_damaged(self, argument: tuple[Address, bytes, int]) -> None:
+        """A datagram has reached this machine with bits flipped on the way; the node must reject it, and count it."""
+        engine = self._engine
+        if engine is None:
+            return
+        if self._paused is not None:
+            self._paused.append((self.receive_damaged, argument))
+            return
+        listener = self._network.on_damaged
+        if listener is None:
+            self.receive_datagram(argument)
+            return
+        before = _rejected(engine)
+        self.receive_datagram(argument)
+        listener(self, self._engine is None or _rejected(engine) == before + 1)
 
     def next_accepted(self) -> LinkId:
         """The number of the next accepted link: negative, as `LinkId` says."""
@@ -421,3 +439,8 @@ class Host:
             self.application.call_ended(event)
         elif isinstance(event, Fenced | StartRefused | DrainFinished):
             self._ending = event
+
+
+def _rejected(engine: Engine) -> int:
+    """Datagrams that a node has dropped as a whole, whatever the reason."""
+    return sum(count for name, count in engine.diagnostics().items() if name.startswith("dropped.datagram."))

@@ -4,6 +4,11 @@ What is kept of TCP: order; segments lost on the way are sent again after a time
 host without a process is refused, one into silence times out; the end of a process resets its links at once, the end
 of a host is noticed only by silence. A stream between hosts that do not reach each other makes no progress and is LOST
 after `silence` seconds (the driver's keep-alive), unless the path comes back first.
+
+Weather, too, meets a stream as it would meet TCP: a damaged segment fails its checksum and counts as lost, second
+copies and replays are dropped unseen, a segment that is late makes all that follow wait, a rate limit slows the
+sender down, and a size limit only cuts segments smaller. So no frame is ever damaged, doubled or out of order; it is
+late, or the link ends.
 """
 
 from __future__ import annotations
@@ -29,6 +34,8 @@ SYN_RETRANSMIT_FIRST = 1.0
 QUEUE_BYTES = 8 * 1024 * 1024
 """What the driver holds for one link: sent by the engine and not yet at the other end."""
 
+SEGMENT_OVERHEAD = 64
+"""Bytes of a segment without payload, as a rate limit counts it."""
 REPORT_AFTER = 256 * 1024
 """Bytes that have gone before the driver says again how much room there is, as the runtime's does."""
 
@@ -247,7 +254,8 @@ class Links:
         if end.waiting or self._network.is_stalled(end.host, peer.host) or not peer.host.is_up:
             end.waiting.append(item)
             return
-        delay = self._network.segment_delay(end.host, peer.host, RETRANSMIT_FIRST)
+        size = len(item) if isinstance(item, bytes) else SEGMENT_OVERHEAD
+        delay = self._network.segment_delay(end.host, peer.host, RETRANSMIT_FIRST, size)
         end.last_arrival = max(end.last_arrival, self._timeline.now + delay)
         self._timeline.at(end.last_arrival, self._on_arrival, (end, item))
 

@@ -1,8 +1,11 @@
 """The simulated network: which host reaches which, and datagrams.
 
-Each *directed* path between two hosts has a delay, a loss rate and a stream of chance of its own, and may be cut (what
-is sent vanishes) or held (what is sent waits for `release`, nothing is lost). Links, which are ordered streams, are in
+Each *directed* path between two hosts has weather and a stream of chance of its own (`conditions.py`, `weather.py`),
+and may be cut (what is sent vanishes) or held (what is sent waits for `release`, nothing is lost). Cuts, holds and
+weather over many paths have names, so that one can end while others stay. Links, which are ordered streams, are in
 `links.py` and ask here who reaches whom.
+
+A path with nothing unusual about it costs one test of a bit and two draws.
 """
 
 from __future__ import annotations
@@ -14,40 +17,35 @@ from typing import TYPE_CHECKING
 
 from reachp2p.core.ids import Address
 from reachp2p_sim import trace
+from reachp2p_sim.conditions import DELAY_MAX, Conditions, worst
 from reachp2p_sim.observer import Observer
 from reachp2p_sim.randomness import Randomness, fraction, mix, step
+from reachp2p_sim.recorder import Recorder
 from reachp2p_sim.timeline import Timeline
 from reachp2p_sim.trace import Trace
+from reachp2p_sim.weather import LOSS_SALT, Tally, Weather
 
 if TYPE_CHECKING:
     from reachp2p_sim.host import Host
 
-LOSS_SALT = 0x5DEECE66D1CE4E5B
-"""Keeps the draw for loss apart from the draw for delay, so that switching loss on shifts no delay."""
+__all__ = ["Conditions", "Network", "mask"]
+
 HELD_MAX = 1_000_000
-RETRANSMISSIONS_MAX = 8
-DELAY_MAX = 10.0
-"""An exponential tail is cut here, in seconds."""
+LAYERS_MAX = 4_096
+"""Named weathers at once, and cuts, and holds."""
 
 
 @dataclass(slots=True, frozen=True)
-class Conditions:
-    """The weather on a directed path. `delay` is one way, in seconds; `spread` is its exponential part's mean."""
+class Group:
+    """Named: what goes from the hosts of one bit mask to those of another."""
 
-    delay: float = 0.0005
-    """The constant part."""
-    spread: float = 0.0045
-    """Mean of the exponential part; 0 makes the delay constant."""
-    loss: float = 0.0
-    """Share of datagrams lost, 0 to 1. A link survives it: lost segments are sent again, later."""
+    name: str
+    sources: int
+    targets: int
 
-    def __post_init__(self) -> None:
-        if self.delay < 0 or self.spread < 0 or not 0 <= self.loss <= 1:
-            raise ValueError(f"conditions out of range: {self}")
-
-
-Cut = tuple[int, int]
-"""Bit masks of host indices: nothing goes from the first to the second."""
+    def covers(self, source: Host, target: Host) -> bool:
+        """Whether this path is among them."""
+        return bool(self.sources >> source.index & 1 and self.targets >> target.index & 1)
 
 
 class Network:
@@ -59,28 +57,38 @@ class Network:
         self._randomness = randomness
         self._timeline = timeline
         self._trace = trace
-        self.conditions = conditions
         self.hosts: list[Host] = []
         self.by_address: dict[Address, Host] = {}
-        self._special: dict[int, Conditions] = {}
         self._counters: dict[int, int] = {}
         self._segment_counters: dict[int, int] = {}
-        self._cuts: list[Cut] = []
-        self._holds: list[Cut] = []
+        self._cuts: list[Group] = []
+        self._holds: list[Group] = []
+        self._layers: list[tuple[Group, Weather]] = []
+        """Weather over many paths; of two that cover one path the later holds."""
+        self._single: dict[int, Weather] = {}
+        """Weather of one path; holds before any layer."""
         self._held: list[tuple[Host, Host, bytes, Address, int]] = []
+        self._recorder: Recorder | None = None
         self.on_change: list[Callable[[], None]] = []
         """Called after reachability has changed."""
         self.on_oversized: Callable[[str, int], None] | None = None
         """Called with a datagram's sender and size if it is larger than allowed; it is sent all the same."""
+        self.on_damaged: Callable[[Host, bool], None] | None = None
+        """Called when a damaged datagram has been handled, with whether the node rejected it, and counted that."""
         self.observer: Observer | None = None
         self.datagram_max = 1_400
         self.sent = 0
         self.sent_bytes = 0
         self.delivered = 0
-        self.lost = 0
         self.cut_off = 0
         self.to_nobody = 0
         self.sent_max = 0
+        self.tally = Tally()
+        self._weathers = 0
+        self._default = self._weather(conditions)
+        self._is_odd = False
+        """Every datagram takes the long way: the weather of most paths is not plain, or all is recorded."""
+        self._note_odd()
 
     def attach(self, host: Host) -> None:
         """Give a new host its place and its address."""
@@ -98,7 +106,7 @@ class Network:
 
     def send(self, source: Host, address: Address, data: bytes, now: float) -> None:
         """Put one datagram on its way, or lose it."""
-        self.sent += 1
+        self.sent = number = self.sent + 1
         self.sent_bytes += len(data)
         if len(data) > self.sent_max:
             self.sent_max = len(data)
@@ -107,21 +115,44 @@ class Network:
         self._trace.data(trace.DATAGRAM_SENT, now, source.index, data)
         target = self.by_address.get(address)
         if self.observer is not None:
-            self.observer.datagram_sent(source, target, data, self.sent)
+            self.observer.datagram_sent(source, target, data, number)
         if target is None:
             self.to_nobody += 1
-            self._gone(self.sent, "to nobody")
-        elif source.cut >> target.index & 1:
+            self._gone(number, "to nobody")
+            return
+        if self._is_odd or source.odd >> target.index & 1:
+            self._send_oddly(source, target, data, source.address, number)
+            return
+        path = source.index << 32 | target.index
+        counter = self._counters.get(path)
+        if counter is None:
+            counter = self._randomness.number("path", source.index, target.index)
+        counter = self._counters[path] = step(counter)
+        conditions = self._default.conditions
+        if conditions.loss and fraction(mix(counter ^ LOSS_SALT)) < conditions.loss:
+            self.tally.lost += 1
+            self._gone(number, "lost")
+            return
+        delay = conditions.delay
+        if conditions.spread:
+            delay += min(-conditions.spread * log(1.0 - fraction(mix(counter))), DELAY_MAX)
+        self._timeline.after(delay, target.receive_datagram, (source.address, data, number))
+
+    def _send_oddly(self, source: Host, target: Host, data: bytes, address: Address, number: int) -> None:
+        """The long way: something about this path is unusual, or everything is recorded."""
+        if self._recorder is not None:
+            self._recorder.record(self._timeline.now, address, target.index, data, number)
+        if source.cut >> target.index & 1:
             self.cut_off += 1
-            self._gone(self.sent, "cut off")
+            self._gone(number, "cut off")
         elif source.held >> target.index & 1:
             if len(self._held) >= HELD_MAX:
                 raise RuntimeError(
                     f"more than {HELD_MAX} datagrams held back: release them, or hold for a shorter time"
                 )
-            self._held.append((source, target, data, source.address, self.sent))
+            self._held.append((source, target, data, address, number))
         else:
-            self._carry(source, target, data, source.address, self.sent)
+            self._carry(source, target, data, address, number)
 
     def _carry(self, source: Host, target: Host, data: bytes, address: Address, number: int) -> None:
         path = source.index << 32 | target.index
@@ -129,82 +160,152 @@ class Network:
         if counter is None:
             counter = self._randomness.number("path", source.index, target.index)
         counter = self._counters[path] = step(counter)
-        conditions = self._special.get(path, self.conditions) if self._special else self.conditions
-        if conditions.loss and fraction(mix(counter ^ LOSS_SALT)) < conditions.loss:
-            self.lost += 1
-            self._gone(number, "lost")
+        now = self._timeline.now
+        arrivals = self.weather(source, target).carry(path, data, address, number, counter, now, self.tally)
+        if isinstance(arrivals, str):
+            self._gone(number, arrivals)
             return
-        self._timeline.after(_delay(conditions, counter), target.receive_datagram, (address, data, number))
+        for delay, arriving, sender, which, is_damaged in arrivals:
+            receive = target.receive_damaged if is_damaged else target.receive_datagram
+            self._timeline.after(delay, receive, (sender, arriving, which))
 
     def _gone(self, number: int, why: str) -> None:
         if self.observer is not None:
             self.observer.datagram_gone(number, why)
 
-    def segment_delay(self, source: Host, target: Host, retransmit: float) -> float:
+    def inject(self, target: Host, data: bytes, address: Address, number: int, delay: float) -> None:
+        """Let a datagram arrive that nobody sends now, and that takes no path: a replay by somebody near by."""
+        self._timeline.after(delay, target.receive_datagram, (address, data, number))
+
+    def segment_delay(self, source: Host, target: Host, retransmit: float, size: int = 64) -> float:
         """How long a segment of a stream takes: lost ones are sent again after `retransmit` seconds, doubling."""
         path = source.index << 32 | target.index
         counter = self._segment_counters.get(path)
         if counter is None:
             counter = self._randomness.number("segments", source.index, target.index)
-        conditions = self._special.get(path, self.conditions) if self._special else self.conditions
-        counter = step(counter)
-        extra = 0.0
-        for _ in range(RETRANSMISSIONS_MAX):
-            if not conditions.loss or fraction(mix(counter ^ LOSS_SALT)) >= conditions.loss:
-                break
-            extra += retransmit
-            retransmit *= 2
-            counter = step(counter)
+        delay, counter = self.weather(source, target).segment(
+            path, size, retransmit, counter, self._timeline.now
+        )
         self._segment_counters[path] = counter
-        return extra + _delay(conditions, counter)
+        return delay
+
+    # Records and replays
+
+    def start_recording(self) -> Recorder:
+        """Keep a copy of every datagram that is sent from now on. Asked twice, the same recorder goes on."""
+        if self._recorder is None:
+            self._recorder = Recorder(self)
+            self._note_odd()
+        return self._recorder
+
+    def stop_recording(self) -> None:
+        """Record nothing more; who holds the recorder can still replay what it has."""
+        self._recorder = None
+        self._note_odd()
 
     # Weather
 
+    @property
+    def conditions(self) -> Conditions:
+        """The weather of all paths that have none of their own."""
+        return self._default.conditions
+
+    @conditions.setter
+    def conditions(self, conditions: Conditions) -> None:
+        self._default = self._weather(conditions)
+        self._note_odd()
+        self._tell()
+
+    def weather(self, source: Host, target: Host) -> Weather:
+        """The weather on one directed path: its own, or the latest that covers it, or everybody's."""
+        if self._single:
+            single = self._single.get(source.index << 32 | target.index)
+            if single is not None:
+                return single
+        for group, weather in reversed(self._layers):
+            if group.covers(source, target):
+                return weather
+        return self._default
+
     def between(self, source: Host, target: Host) -> Conditions:
         """The conditions on one directed path."""
-        return self._special.get(source.index << 32 | target.index, self.conditions)
+        return self.weather(source, target).conditions
 
     def set_between(self, source: Host, target: Host, conditions: Conditions | None) -> None:
         """Give one directed path conditions of its own, or take them away."""
         path = source.index << 32 | target.index
+        was_total = self.between(source, target).loss >= 1.0
         if conditions is None:
-            self._special.pop(path, None)
+            self._single.pop(path, None)
+            self._recompute()
         else:
-            self._special[path] = conditions
+            self._single[path] = self._weather(conditions)
+            source.odd |= 1 << target.index
+        if was_total != (self.between(source, target).loss >= 1.0):
+            self._tell()
+
+    def add_weather(
+        self, sources: Sequence[Host], targets: Sequence[Host], conditions: Conditions, name: str
+    ) -> None:
+        """Give all paths from some hosts to others conditions of their own until `end_weather(name)`."""
+        _room(self._layers)
+        self._layers.append((Group(name, mask(sources), mask(targets)), self._weather(conditions)))
+        self._changed()
+
+    def end_weather(self, name: str | None = None) -> None:
+        """End the weather of this name, or all that has a name."""
+        self._layers = [layer for layer in self._layers if name is not None and layer[0].name != name]
+        self._changed()
 
     def worst(self) -> tuple[float, float]:
         """The worst loss and the slowest mean delay on any path."""
-        everywhere = [self.conditions, *self._special.values()]
-        return max(c.loss for c in everywhere), max(c.delay + c.spread for c in everywhere)
+        single = [weather.conditions for weather in self._single.values()]
+        layers = [weather.conditions for _, weather in self._layers]
+        return worst([self.conditions, *single, *layers])
 
     # Reachability
 
-    def cut(self, sources: Sequence[Host], targets: Sequence[Host]) -> None:
-        """Let nothing through from `sources` to `targets`."""
-        self._cuts.append((mask(sources), mask(targets)))
+    def cut(self, sources: Sequence[Host], targets: Sequence[Host], name: str = "cut") -> None:
+        """Let nothing through from `sources` to `targets` until `mend(name)`. One name may have many cuts."""
+        _room(self._cuts)
+        self._cuts.append(Group(name, mask(sources), mask(targets)))
         self._changed()
 
-    def mend(self) -> None:
-        """End all cuts."""
-        self._cuts.clear()
+    def mend(self, name: str | None = None) -> None:
+        """End the cuts of this name, or all."""
+        self._cuts = [cut for cut in self._cuts if name is not None and cut.name != name]
         self._changed()
 
-    def hold(self, sources: Sequence[Host], targets: Sequence[Host]) -> None:
-        """Keep what goes from `sources` to `targets` waiting."""
-        self._holds.append((mask(sources), mask(targets)))
+    def hold(self, sources: Sequence[Host], targets: Sequence[Host], name: str = "hold") -> None:
+        """Keep what goes from `sources` to `targets` waiting until `release(name)`."""
+        _room(self._holds)
+        self._holds.append(Group(name, mask(sources), mask(targets)))
         self._changed()
 
-    def release(self) -> None:
-        """End all holds and send on what waited, in order."""
-        self._holds.clear()
+    def release(self, name: str | None = None) -> None:
+        """End the holds of this name, or all, and send on what waited and is held no more, in order."""
+        self._holds = [hold for hold in self._holds if name is not None and hold.name != name]
         waiting, self._held = self._held, []
         self._changed()
-        for source, target, data, address, number in waiting:
-            if source.cut >> target.index & 1:
+        for item in waiting:
+            source, target, data, address, number = item
+            if source.held >> target.index & 1:
+                self._held.append(item)
+            elif source.cut >> target.index & 1:
                 self.cut_off += 1
                 self._gone(number, "cut off")
             else:
                 self._carry(source, target, data, address, number)
+
+    @property
+    def lost(self) -> int:
+        """Datagrams that the weather has lost."""
+        return self.tally.lost
+
+    @property
+    def cuts(self) -> list[str]:
+        """The names of cuts and holds in force, oldest first, each once."""
+        return list(dict.fromkeys(group.name for group in (*self._cuts, *self._holds)))
 
     @property
     def is_whole(self) -> bool:
@@ -213,25 +314,39 @@ class Network:
 
     def is_stalled(self, left: Host, right: Host) -> bool:
         """Whether a stream between two hosts makes no progress: it needs both directions."""
-        return bool((left.cut | left.held) >> right.index & 1 or (right.cut | right.held) >> left.index & 1)
+        if (left.cut | left.held) >> right.index & 1 or (right.cut | right.held) >> left.index & 1:
+            return True
+        if self._is_odd or left.odd >> right.index & 1 or right.odd >> left.index & 1:
+            return self.between(left, right).loss >= 1.0 or self.between(right, left).loss >= 1.0
+        return self._default.conditions.loss >= 1.0
 
     def is_cut(self, source: Host, target: Host) -> bool:
         """Whether nothing gets from `source` to `target`."""
         return bool(source.cut >> target.index & 1)
 
+    def _weather(self, conditions: Conditions) -> Weather:
+        self._weathers += 1
+        return Weather(conditions, self._randomness.number("weather", self._weathers), self._timeline.now)
+
+    def _note_odd(self) -> None:
+        self._is_odd = self._recorder is not None or not self._default.is_plain
+
     def _changed(self) -> None:
+        self._recompute()
+        self._tell()
+
+    def _recompute(self) -> None:
         for host in self.hosts:
             bit = 1 << host.index
-            host.cut = _union(targets for sources, targets in self._cuts if sources & bit)
-            host.held = _union(targets for sources, targets in self._holds if sources & bit)
+            host.cut = _union(cut.targets for cut in self._cuts if cut.sources & bit)
+            host.held = _union(hold.targets for hold in self._holds if hold.sources & bit)
+            host.odd = host.cut | host.held | _union(g.targets for g, _ in self._layers if g.sources & bit)
+        for path in self._single:
+            self.hosts[path >> 32].odd |= 1 << (path & 0xFFFFFFFF)
+
+    def _tell(self) -> None:
         for listener in self.on_change:
             listener()
-
-
-def _delay(conditions: Conditions, counter: int) -> float:
-    if not conditions.spread:
-        return conditions.delay
-    return conditions.delay + min(-conditions.spread * log(1.0 - fraction(mix(counter))), DELAY_MAX)
 
 
 def mask(hosts: Iterable[Host]) -> int:
@@ -247,3 +362,8 @@ def _union(masks: Iterable[int]) -> int:
     for mask in masks:
         total |= mask
     return total
+
+
+def _room(groups: Sequence[object]) -> None:
+    if len(groups) >= LAYERS_MAX:
+        raise RuntimeError(f"more than {LAYERS_MAX} cuts, holds or weathers at once: end some of them")
