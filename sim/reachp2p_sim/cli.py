@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reachp2p_sim.commands.paper import paper
+
 if TYPE_CHECKING:
     from reachp2p_sim.run import RunConfig, RunResult
 
@@ -158,6 +160,9 @@ def campaign(
     if summary.failed:
         print(f"replay: {summary.failures[0]['replay']}", file=sys.stderr)
         raise typer.Exit(FAIL)
+
+
+app.command()(paper)
 
 
 def _config(

@@ -1,0 +1,1 @@
+"""The commands of `reachp2p-sim`, one module each; `cli` registers them."""
