@@ -59,7 +59,14 @@ class Engine:
         self._hearing = Hearing(parts, self._consequences, pulls)
         self._upkeep = Upkeep(parts, self._hearing, self._consequences, pulls)
         self._inbound = Inbound(parts, self._hearing, self._consequences, self._upkeep)
-        self._timing = Timing(parts, self._consequences, self._upkeep, self._inbound)
+        self._timing = Timing(
+            parts,
+            self._consequences,
+            self._upkeep,
+            self._inbound,
+            drain_ends=self._say_left,
+            left_spread=self._end_leaving,
+        )
         self._questions = Questions(parts)
         self._now = float("-inf")
         self._late_deadline = float("-inf")
@@ -154,14 +161,11 @@ class Engine:
     def handle_timeout(self, now: float) -> None:
         """`next_deadline` has come (calling it early or late is harmless; late is noticed)."""
         now = self._enter(now)
-        while (key := self._parts.timers.pop_due(now)) is not None:
-            match key:
-                case DrainEnds():
-                    self._say_left(now)
-                case LeftSpread():
-                    self._end_leaving(now)
-                case _:
-                    self._take_steps(self._timing.fire(key, now), now)
+        timers, fire = self._parts.timers, self._timing.fire
+        while (key := timers.pop_due(now)) is not None:
+            steps = fire(key, now)
+            if steps:
+                self._take_steps(steps, now)
         self._settle(now)
 
     def handle_wall_clock(self, wall: float, now: float) -> None:
@@ -335,14 +339,18 @@ class Engine:
 
     def _enter(self, now: float) -> float:
         """Time never goes back; if our own timers are late, doubt ourselves before anybody else."""
-        now = max(now, self._now)
+        if now < self._now:
+            now = self._now
         self._now = now
         deadline = self._parts.timers.next_deadline()
-        is_late = deadline is not None and now - deadline > LAG_NOTICED and self._parts.life.is_running
-        if is_late and deadline is not None and deadline != self._late_deadline:
+        if deadline is not None and now - deadline > LAG_NOTICED:
+            self._late(deadline, now)
+        return now
+
+    def _late(self, deadline: float, now: float) -> None:
+        if self._parts.life.is_running and deadline != self._late_deadline:
             self._late_deadline = deadline  # one sleep counts once, whatever has queued up meanwhile
             self._lagged(now - deadline, now)
-        return now
 
     def _lagged(self, seconds: float, now: float) -> None:
         parts = self._parts
@@ -360,17 +368,17 @@ class Engine:
         if self._hearing.steps:
             steps, self._hearing.steps = self._hearing.steps, []
             self._take_steps(steps, now)
-        if self._parts.life.is_running:
+        parts = self._parts
+        if parts.life.is_running:
             self._upkeep.arm(now)
-            if self._parts.own.is_used_up:
-                self._take_steps(self._parts.life.outgrow(now), now)
-            is_draining = self._parts.life.phase is Phase.LEAVING and not self._parts.own.has_left
-            if is_draining and self._parts.callee.unfinished == 0:
-                self._parts.caller.drain()
-                if self._parts.caller.pending == 0:
+            if parts.own.is_used_up:
+                self._take_steps(parts.life.outgrow(now), now)
+            if parts.life.is_leaving and not parts.own.has_left and parts.callee.unfinished == 0:
+                parts.caller.drain()
+                if parts.caller.pending == 0:
                     self._say_left(now)
 
-    def _take_steps(self, steps: list[Step], now: float) -> None:
+    def _take_steps(self, steps: Sequence[Step], now: float) -> None:
         parts = self._parts
         for step in steps:
             match step:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
 import msgspec
 
 from reachp2p.core.calls.call import CallDue
@@ -41,91 +44,104 @@ class LeftSpread(msgspec.Struct, frozen=True):
 
 
 class Timing:
-    """Fires timers."""
+    """Fires timers: a table of who owns which kind of key."""
 
-    def __init__(self, parts: Parts, consequences: Consequences, upkeep: Upkeep, inbound: Inbound) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        consequences: Consequences,
+        upkeep: Upkeep,
+        inbound: Inbound,
+        *,
+        drain_ends: Callable[[float], None],
+        left_spread: Callable[[float], None],
+    ) -> None:
         self._parts = parts
         self._consequences = consequences
         self._upkeep = upkeep
         self._inbound = inbound
+        # What a key names besides its kind is read by the handler; most need the time alone.
+        self._handlers: dict[type, Callable[[Any, float], Sequence[Step] | None]] = {
+            ProbeDue: _at(parts.prober.on_probe_due),
+            DirectProbeDue: self._on_direct_late,
+            ProbeEnds: self._on_probe_ends,
+            RelayNackDue: self._on_relay_nack_due,
+            RelayEnds: self._on_relay_ends,
+            SuspicionEnds: self._on_suspicion_ends,
+            VerifyDue: self._on_verify_due,
+            RefusalDialDue: self._on_refusal_dial_due,
+            LinkDue: self._on_link_due,
+            CallDue: parts.caller.on_timer,
+            InvocationDue: parts.callee.on_timer,
+            WaitingRepliesDue: _at(parts.callee.on_waiting_replies_due),
+            UnreachedEnds: self._on_unreached_ends,
+            AskEnds: _at(parts.life.on_ask_ends),
+            ChallengeDue: self._on_challenge_due,
+            ChallengeEnds: _at(parts.life.on_challenge_ends),
+            ContactDue: _at(parts.contacts.on_contact_due),
+            SnapshotDue: _at(parts.snapshot.on_due),
+            ExchangeEnds: self._on_exchange_ends,
+            GossipDue: _at(upkeep.on_gossip_due),
+            PushPullDue: _at(upkeep.on_push_pull_due),
+            SuccessorsDue: _at(upkeep.on_successors_due),
+            PullDue: _at(upkeep.on_pull_due),
+            SweepDue: _at(upkeep.on_sweep_due),
+            ClockSettled: _at(upkeep.on_clock_settled),
+            FirstSyncDue: _at(upkeep.on_first_sync_due),
+            DrainEnds: _at(drain_ends),
+            LeftSpread: _at(left_spread),
+        }
 
-    def fire(self, key: TimerKey, now: float) -> list[Step]:
-        """Hand one due key to its machine; returns steps of the life cycle."""
+    def fire(self, key: TimerKey, now: float) -> Sequence[Step] | None:
+        """Hand one due key to its machine; returns steps of the life cycle, if any follow."""
+        return self._handlers[type(key)](key, now)
+
+    def _on_direct_late(self, key: DirectProbeDue, now: float) -> None:
+        self._parts.prober.on_direct_late(key.nonce, now)
+
+    def _on_probe_ends(self, key: ProbeEnds, now: float) -> None:
+        result = self._parts.prober.on_probe_ends(key.nonce)
+        if result is not None:
+            self._consequences.draw(self._parts.detector.on_probe(result, now), now)
+
+    def _on_relay_nack_due(self, key: RelayNackDue, now: float) -> None:
+        relayed = self._parts.prober.on_relay_nack_due(key.nonce)
+        if relayed is not None:
+            origin, address, nack = relayed
+            self._parts.effects.add(ToNode(origin, nack, address=address))
+
+    def _on_relay_ends(self, key: RelayEnds, now: float) -> None:
+        self._parts.prober.on_relay_ends(key.nonce)
+
+    def _on_suspicion_ends(self, key: SuspicionEnds, now: float) -> None:
+        self._consequences.draw(self._parts.detector.on_suspicion_ends(key.node, now), now)
+
+    def _on_verify_due(self, key: VerifyDue, now: float) -> None:
+        self._parts.detector.on_verify_due(key.node, now)
+
+    def _on_refusal_dial_due(self, key: RefusalDialDue, now: float) -> None:
+        self._parts.detector.on_refusal_dial_due(key.node, now)
+
+    def _on_link_due(self, key: LinkDue, now: float) -> None:
+        self._inbound.link_outputs(self._parts.links.on_timer(key, now), now)
+
+    def _on_unreached_ends(self, key: UnreachedEnds, now: float) -> None:
+        self._parts.unreached.on_timer(key)
+
+    def _on_challenge_due(self, key: ChallengeDue, now: float) -> None:
         parts = self._parts
-        match key:
-            case LinkDue():
-                self._inbound.link_outputs(parts.links.on_timer(key, now), now)
-            case CallDue():
-                parts.caller.on_timer(key, now)
-            case InvocationDue():
-                parts.callee.on_timer(key, now)
-            case WaitingRepliesDue():
-                parts.callee.on_waiting_replies_due(now)
-            case UnreachedEnds():
-                parts.unreached.on_timer(key)
-            case AskEnds():
-                return parts.life.on_ask_ends(now)
-            case ChallengeDue():
-                if parts.life.on_challenge_due(now):
-                    for address in parts.life.challenged_addresses:
-                        parts.links.dial(address, None, now)
-            case ChallengeEnds():
-                return parts.life.on_challenge_ends(now)
-            case ContactDue():
-                parts.contacts.on_contact_due(now)
-            case SnapshotDue():
-                parts.snapshot.on_due(now)
-            case ExchangeEnds(link=link, exchange=exchange):
-                for over in parts.sync.on_exchange_ends(link, exchange):
-                    self._upkeep.on_exchange_over(over, now)
-            case _:
-                if not self._detect(key, now):
-                    self._keep_up(key, now)
-        return []
+        if parts.life.on_challenge_due(now):
+            for address in parts.life.challenged_addresses:
+                parts.links.dial(address, None, now)
 
-    def _detect(self, key: TimerKey, now: float) -> bool:
-        parts = self._parts
-        match key:
-            case ProbeDue():
-                parts.prober.on_probe_due(now)
-            case DirectProbeDue(nonce=nonce):
-                parts.prober.on_direct_late(nonce, now)
-            case ProbeEnds(nonce=nonce):
-                result = parts.prober.on_probe_ends(nonce)
-                if result is not None:
-                    self._consequences.draw(parts.detector.on_probe(result, now), now)
-            case RelayNackDue(nonce=nonce):
-                relayed = parts.prober.on_relay_nack_due(nonce)
-                if relayed is not None:
-                    origin, address, nack = relayed
-                    parts.effects.add(ToNode(origin, nack, address=address))
-            case RelayEnds(nonce=nonce):
-                parts.prober.on_relay_ends(nonce)
-            case SuspicionEnds(node=node):
-                self._consequences.draw(parts.detector.on_suspicion_ends(node, now), now)
-            case VerifyDue(node=node):
-                parts.detector.on_verify_due(node, now)
-            case RefusalDialDue(node=node):
-                parts.detector.on_refusal_dial_due(node, now)
-            case _:
-                return False
-        return True
+    def _on_exchange_ends(self, key: ExchangeEnds, now: float) -> None:
+        for over in self._parts.sync.on_exchange_ends(key.link, key.exchange):
+            self._upkeep.on_exchange_over(over, now)
 
-    def _keep_up(self, key: TimerKey, now: float) -> None:
-        match key:
-            case GossipDue():
-                self._upkeep.on_gossip_due(now)
-            case PushPullDue():
-                self._upkeep.on_push_pull_due(now)
-            case SuccessorsDue():
-                self._upkeep.on_successors_due(now)
-            case PullDue():
-                self._upkeep.on_pull_due(now)
-            case SweepDue():
-                self._upkeep.on_sweep_due(now)
-            case ClockSettled():
-                self._upkeep.on_clock_settled(now)
-            case FirstSyncDue():
-                self._upkeep.on_first_sync_due(now)
-            case _:
-                raise AssertionError(f"nobody owns the timer {key!r}")
+
+R = TypeVar("R")
+
+
+def _at(handler: Callable[[float], R]) -> Callable[[Any, float], R]:
+    """A handler that needs no more than the time."""
+    return lambda _, now: handler(now)

@@ -91,6 +91,10 @@ class Upkeep:
         self._unsettled_since: float | None = None
         """When the ALIVE members first changed since the successors were last seen to."""
         self.has_synced = False
+        self._gossips = False
+        """Whether `GossipDue` is set."""
+        self._pulls_due = False
+        """Whether `PullDue` is set."""
 
     def start(self, now: float) -> None:
         """The life is announced from now on."""
@@ -107,6 +111,7 @@ class Upkeep:
         """Nothing more is done unasked."""
         for key in (GossipDue(), PushPullDue(), SuccessorsDue(), PullDue(), SweepDue(), FirstSyncDue()):
             self._parts.timers.cancel(key)
+        self._gossips = self._pulls_due = False
         self._parts.timers.cancel(ClockSettled())
         self._parts.prober.stop()
         self._parts.contacts.stop()
@@ -114,35 +119,46 @@ class Upkeep:
 
     def arm(self, now: float) -> None:
         """Set the timers of whatever has become necessary; called after every input."""
-        timers = self._parts.timers
-        if len(self._parts.queue) and timers.due_at(GossipDue()) is None:
-            timers.set(GossipDue(), max(now, self._last_gossip + self._protocol.gossip_interval))
+        if not self._gossips and self._parts.queue:
+            self._set_gossip(max(now, self._last_gossip + self._protocol.gossip_interval))
         if self._consequences.alive_changed:
             self._consequences.alive_changed = False
-            if self._unsettled_since is None:
-                self._unsettled_since = now
-            timers.set(
-                SuccessorsDue(), min(now + SUCCESSORS_STILL, self._unsettled_since + SUCCESSORS_DELAY_MAX)
-            )
-            if self._parts.table.size == 1:
-                self._parts.contacts.alone(now)
-        if len(self._pulls) and timers.due_at(PullDue()) is None:
-            timers.set(PullDue(), now + PULL_DELAY * (1 + self._parts.rng.random()))
+            self._on_alive_changed(now)
+        if not self._pulls_due and self._pulls:
+            self._set_pulls(now + PULL_DELAY * (1 + self._parts.rng.random()))
+
+    def _on_alive_changed(self, now: float) -> None:
+        if self._unsettled_since is None:
+            self._unsettled_since = now
+        self._parts.timers.set(
+            SuccessorsDue(), min(now + SUCCESSORS_STILL, self._unsettled_since + SUCCESSORS_DELAY_MAX)
+        )
+        if self._parts.table.size == 1:
+            self._parts.contacts.alone(now)
+
+    def _set_gossip(self, at: float) -> None:
+        self._gossips = True
+        self._parts.timers.set(GossipDue(), at)
+
+    def _set_pulls(self, at: float) -> None:
+        self._pulls_due = True
+        self._parts.timers.set(PullDue(), at)
 
     # Gossip
 
     def on_gossip_due(self, now: float) -> None:
         """Send news to `gossip_fanout` random members, the recently dead among them, so that they can refute."""
         self._last_gossip = now
+        self._gossips = False
         parts = self._parts
         reachable = [m.node for m in parts.table if self._hears_gossip(m, now)]
         fanout = min(self._protocol.gossip_fanout, len(reachable))
         for node in parts.rng.sample(reachable, fanout):
             parts.effects.add(ToNode(node, None))
-        if len(parts.queue) and reachable:
-            parts.timers.set(GossipDue(), now + self._protocol.gossip_interval)
-        elif len(parts.queue):
-            parts.timers.set(GossipDue(), now + self._protocol.probe_interval)
+        if parts.queue:
+            self._set_gossip(
+                now + (self._protocol.gossip_interval if reachable else self._protocol.probe_interval)
+            )
 
     def _hears_gossip(self, member: Member, now: float) -> bool:
         if member.state is MemberState.DEAD:
@@ -256,6 +272,7 @@ class Upkeep:
 
         Only if that has not helped is a link dialled for it: usually the record is on its way by gossip.
         """
+        self._pulls_due = False
         parts = self._parts
         by_link: dict[LinkId, list[DigestEntry]] = {}
         dials, somebody = PULL_DIALS, self._any_link()
@@ -270,8 +287,8 @@ class Upkeep:
         for link, entries in by_link.items():
             parts.counters.add("sync.pulls", len(entries))
             parts.sync.pull(link, entries)
-        if len(self._pulls):
-            parts.timers.set(PullDue(), now + self._protocol.probe_interval)
+        if self._pulls:
+            self._set_pulls(now + self._protocol.probe_interval)
 
     def _link_for(self, pull: Pull) -> LinkId | None:
         links = self._parts.links

@@ -101,6 +101,12 @@ class LifeCycle:
         self._entropy = entropy
         self._counters = counters
         self.phase = Phase.NEW
+        self.is_running = False
+        """Whether this life takes part: it probes, gossips and refutes, also while it drains."""
+        self.is_leaving = False
+        """Whether it drains."""
+        self.is_over = False
+        """Nothing that arrives matters any more."""
         self.life: Life | None = None
         self._next: Life | None = None
         self._request: int | None = None
@@ -116,12 +122,18 @@ class LifeCycle:
         self._clone: Life | None = None
         """The last lower life of our key that was reported."""
 
+    def _go(self, phase: Phase) -> None:
+        self.phase = phase
+        self.is_running = phase in (Phase.RUNNING, Phase.LEAVING)
+        self.is_leaving = phase is Phase.LEAVING
+        self.is_over = phase in (Phase.FENCED, Phase.REFUSED, Phase.LEFT)
+
     # Beginning
 
     def start(self) -> None:
         """Read what the state folder says about former lives."""
         assert self.phase is Phase.NEW, "an engine starts once"
-        self.phase = Phase.LOADING
+        self._go(Phase.LOADING)
         self._request = self._effects.fetch(Table.LIFE, b"", None, 16)
 
     def on_fetched(self, request: int, rows: Sequence[tuple[bytes, bytes]], now: float) -> list[Step] | None:
@@ -154,7 +166,7 @@ class LifeCycle:
             return self._refuse(
                 ErrorCode.STATE_DAMAGED, "the epochs of this key are used up; start with a new key", now
             )
-        self.phase = Phase.WRITING
+        self._go(Phase.WRITING)
         self._next = Life(epoch, self._entropy.token(LIFE_ID_BYTES))
         self._epoch_ticket = self._effects.persist(Table.LIFE, EPOCH_KEY, epoch.to_bytes(EPOCH_BYTES, "big"))
         return []
@@ -165,7 +177,7 @@ class LifeCycle:
             self.life, self._next = self._next, None
             if self._has_asked:
                 return self._run(now)
-            self.phase = Phase.ASKING
+            self._go(Phase.ASKING)
             return [Step.ASK]
         if ticket == self._fence_ticket and self.phase is Phase.FENCING:
             return self._fenced(now)
@@ -219,21 +231,21 @@ class LifeCycle:
         if self._settings.take_over or heard.left:
             self._counters.add("life.outbid")
             return self._write(heard.life.epoch + 1, now)
-        self.phase = Phase.CHALLENGING
+        self._go(Phase.CHALLENGING)
         patience = suspicion_min(self._protocol.suspicion_alpha, 1, self._protocol.probe_interval)
         self._begin_challenge(now, patience)
         return []
 
     def _run(self, now: float) -> list[Step]:
         resumed = self.phase is Phase.WRITING and self._has_run
-        self.phase = Phase.RUNNING
+        self._go(Phase.RUNNING)
         self._has_run = True
         assert self.life is not None, "a life is open"
         self._effects.notify(Resumed(at=now, life=self.life) if resumed else Started(at=now, life=self.life))
         return [Step.RUN]
 
     def _refuse(self, code: ErrorCode, reason: str, now: float) -> list[Step]:
-        self.phase = Phase.REFUSED
+        self._go(Phase.REFUSED)
         self._cancel_challenge()
         self._effects.notify(StartRefused(at=now, code=int(code), reason=reason))
         return [Step.STOP]
@@ -257,7 +269,7 @@ class LifeCycle:
         if head.fact.left:  # that life is over already
             self._counters.add("life.outbid")
             return [Step.PAUSE, *self._write(head.fact.life.epoch + 1, now)]
-        self.phase = Phase.PAUSED
+        self._go(Phase.PAUSED)
         self._counters.add("life.paused")
         self._effects.notify(Paused(at=now, other=head.fact.life))
         minimum = suspicion_min(self._protocol.suspicion_alpha, 1, self._protocol.probe_interval)
@@ -336,7 +348,7 @@ class LifeCycle:
             if other < self.life:
                 self.on_lower_life(other, address, now)
                 return []
-            self.phase = Phase.FENCING
+            self._go(Phase.FENCING)
             self._cancel_challenge()
             self._counters.add("life.fenced")
             marker = other.epoch.to_bytes(EPOCH_BYTES, "big") + other.life_id
@@ -346,7 +358,7 @@ class LifeCycle:
         return []
 
     def _fenced(self, now: float) -> list[Step]:
-        self.phase = Phase.FENCED
+        self._go(Phase.FENCED)
         assert self._fencer is not None, "somebody fenced us"
         self._effects.notify(Fenced(at=now, other=self._fencer))
         return [Step.STOP]
@@ -378,12 +390,12 @@ class LifeCycle:
         """Begin to leave; false if there is no running life to leave with."""
         if self.phase is not Phase.RUNNING:
             return False
-        self.phase = Phase.LEAVING
+        self._go(Phase.LEAVING)
         return True
 
     def left(self) -> None:
         """LEFT is signed and said."""
-        self.phase = Phase.LEFT
+        self._go(Phase.LEFT)
 
     @property
     def is_starting(self) -> bool:
@@ -394,13 +406,3 @@ class LifeCycle:
     def is_serving(self) -> bool:
         """Whether calls may be started and accepted."""
         return self.phase is Phase.RUNNING
-
-    @property
-    def is_running(self) -> bool:
-        """Whether this life takes part: it probes, gossips and refutes, also while it drains."""
-        return self.phase in (Phase.RUNNING, Phase.LEAVING)
-
-    @property
-    def is_over(self) -> bool:
-        """Nothing that arrives matters any more."""
-        return self.phase in (Phase.FENCED, Phase.REFUSED, Phase.LEFT)

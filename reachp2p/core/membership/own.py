@@ -17,6 +17,7 @@ from reachp2p.core.wire.messages import WIRE_VERSION
 
 COUNTER_RESERVE = 1_000_000
 """Steps kept for what one input, and a drain, may still take."""
+NUMBER_MAX = COUNTER_MAX - COUNTER_RESERVE
 
 
 class OwnNode:
@@ -56,7 +57,7 @@ class OwnNode:
     @property
     def is_used_up(self) -> bool:
         """A counter is close to its bound: the life has to end before the next changes reach it."""
-        return max(self.version, self.incarnation) >= COUNTER_MAX - COUNTER_RESERVE
+        return self.version >= NUMBER_MAX or self.incarnation >= NUMBER_MAX
 
     def next_version(self) -> int:
         """Take the next registry version; the head must be signed anew before anybody hears of it."""
