@@ -155,6 +155,7 @@ class Host:
         self._armed = inf
         self._ending = None
         world = self.world
+        world.process_changed(self, "started")
         self.settings = Settings(
             cluster_id=world.cluster_id,
             name=self.shown_name or self.name,
@@ -198,6 +199,8 @@ class Host:
         self.world.process_exited(self)
 
     def _forget_process(self) -> None:
+        if self._engine is not None:
+            self.world.process_changed(self, "ended")
         self._engine = None
         self._paused = None
         self.application.process_ended()
@@ -207,10 +210,12 @@ class Host:
         assert self._engine is not None, f"{self.name} runs no process"
         assert self._paused is None, f"{self.name} is paused already"
         self._paused = []
+        self.world.process_changed(self, "paused")
 
     def resume(self) -> None:
         """Give it back: the late timer first, then all that waited, in order."""
         waiting, self._paused = self._paused or [], None
+        self.world.process_changed(self, "resumed")
         self._armed = inf
         self._wake()
         for action, argument in waiting:

@@ -95,6 +95,8 @@ class World:
         self.on_event: list[Callable[[Host, Event], None]] = []
         """Called with what each node tells its application."""
         self.on_invoke: list[Callable[[Host, Invoke], None]] = []
+        self.on_process: list[Callable[[Host, str], None]] = []
+        """Called when a process has `started`, `ended` (for whatever reason), been `paused` or `resumed`."""
         self.on_fault: list[Callable[[str], None]] = []
         """Called with each fault in words, just before it is done."""
         self.timings: dict[str, float] = {}
@@ -371,6 +373,11 @@ class World:
         """A node ran a handler."""
         for listener in self.on_invoke:
             listener(host, invoke)
+
+    def process_changed(self, host: Host, what: str) -> None:
+        """A process has started, ended, been paused or resumed."""
+        for listener in self.on_process:
+            listener(host, what)
 
     def process_exited(self, host: Host) -> None:
         """A process has ended by itself."""
