@@ -348,6 +348,8 @@ class Engine:
         return now
 
     def _late(self, deadline: float, now: float) -> None:
+        if not self._settings.protocol.rules.lateness:
+            return
         if self._parts.life.is_running and deadline != self._late_deadline:
             self._late_deadline = deadline  # one sleep counts once, whatever has queued up meanwhile
             self._lagged(now - deadline, now)

@@ -108,6 +108,8 @@ class Hearing:
 
     def _is_news(self, source: Source, *, by_sync: bool) -> bool:
         """Whether what has changed something here is worth telling others."""
+        if not self._parts.settings.protocol.rules.infection:
+            return False
         return not source.is_disk and (self.spreads or not by_sync)
 
     def _own_head(self, checked: Checked[Head], source: Source, now: float) -> None:
@@ -167,7 +169,8 @@ class Hearing:
             parts.health.worse()
             parts.counters.add("refutations")
             self.announce(now)
-            self.reply(source, HeadUpdate(head=own.head(now).data))
+            if parts.settings.protocol.rules.answers:
+                self.reply(source, HeadUpdate(head=own.head(now).data))
         else:
             self.answer_about(own.node, source, now)
 
@@ -252,7 +255,9 @@ class Hearing:
     def answer_about(self, subject: NodeId, source: Source, now: float) -> None:
         """Tell `source` what we hold about `subject`, because it has said something older."""
         parts = self._parts
-        if source.is_disk or not self._may_answer(source.node, subject, now):
+        if source.is_disk or not parts.settings.protocol.rules.answers:
+            return
+        if not self._may_answer(source.node, subject, now):
             return
         data = self.head_data(subject, now)
         if data is not None:

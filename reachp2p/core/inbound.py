@@ -310,6 +310,8 @@ class Inbound:
             return
         if parts.table.size == 1:
             parts.contacts.alone(now, begin_anew=False)  # whoever answered has gone before we knew anybody
+        if not parts.settings.protocol.rules.refusals:
+            return
         linked = parts.links.link_to(down.node) is not None
         if down.end is LinkEnd.REFUSED and down.address is not None and not linked:
             self._consequences.draw(parts.detector.on_refused(down.node, down.address, now), now)

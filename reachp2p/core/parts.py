@@ -75,8 +75,10 @@ class Parts:
         self.life = LifeCycle(
             settings, node, effects=effects, timers=timers, entropy=entropy, counters=counters
         )
-        self.table = MemberTable(node, protocol.members_max, counters)
-        self.health = LocalHealth(protocol.health_max)
+        self.table = MemberTable(
+            node, protocol.members_max, counters, refutable_death=protocol.rules.refutable_death
+        )
+        self.health = LocalHealth(protocol.health_max if protocol.rules.lha_probe else 0)
         self.prober = Prober(
             protocol,
             self.table,
@@ -176,6 +178,8 @@ class Parts:
 
     def _probe_link(self, node: NodeId, nonce: bytes, now: float) -> None:
         """The probe over a link beside the indirect ones (UDP may be blocked)."""
+        if not self.settings.protocol.rules.link_probes:
+            return
         link = self.links.link_to(node)
         if link is not None:
             self.links.send(link, Ping(nonce=nonce))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from reachp2p.core.ids import Address
+from reachp2p.core.rules import Rules
 from reachp2p.errors import ConfigurationInvalid
 
 ADDRESSES_MAX = 4
@@ -76,6 +77,8 @@ class Protocol(msgspec.Struct, frozen=True):
     """Share of the remaining time that one attempt may use while another is still possible."""
     hops_max: int = 10
     virtual_nodes: int = 150
+    rules: Rules = Rules()
+    """Switches for experiments; a node that ships has them all on."""
 
     def __post_init__(self) -> None:
         """Refuse (1704) constants that contradict each other."""

@@ -204,15 +204,19 @@ class Transmitter:
                 used = 0
             bodies[-1].append(encoded)
             used += len(encoded)
-        if parcel.piggyback and (member := self._table.get(parcel.item.node)) is not None:
+        rules = self._settings.protocol.rules
+        carries_news = parcel.piggyback and (rules.infection or parcel.item.message is None)
+        if carries_news and (member := self._table.get(parcel.item.node)) is not None:
             doubted = member.state in (MemberState.SUSPECT, MemberState.DEAD)
-            doubt = self._detector.doubt(member, now) if doubted else None
+            doubt = self._detector.doubt(member, now) if doubted and rules.buddy else None
             if doubt is not None:
                 told = encode_message(AccusationUpdate(accusation=doubt))
                 if used + len(told) <= self._room:
                     bodies[-1].append(told)
                     used += len(told)
             limit = transmit_limit(self._settings.protocol.retransmit_multiplier, self._table.size)
+            if not rules.infection:
+                limit = self._table.size - 1
             bodies[-1] += self._queue.take(self._room - used, limit)
         return [self._datagram(parcel, body) for body in bodies if body]
 

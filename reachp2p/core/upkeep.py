@@ -138,7 +138,8 @@ class Upkeep:
 
     def _set_gossip(self, at: float) -> None:
         self._gossips = True
-        self._parts.timers.set(GossipDue(), at)
+        if self._protocol.rules.gossip_ticks:
+            self._parts.timers.set(GossipDue(), at)
 
     def _set_pulls(self, at: float) -> None:
         self._pulls_due = True
@@ -153,6 +154,8 @@ class Upkeep:
         parts = self._parts
         reachable = [m.node for m in parts.table if self._hears_gossip(m, now)]
         fanout = min(self._protocol.gossip_fanout, len(reachable))
+        if not self._protocol.rules.infection:
+            fanout = len(reachable)
         for node in parts.rng.sample(reachable, fanout):
             parts.effects.add(ToNode(node, None))
         if parts.queue:
@@ -177,6 +180,8 @@ class Upkeep:
         parts = self._parts
         interval = self._push_pull_interval()
         is_new = self._push_pull_next < interval
+        if not is_new and not self._protocol.rules.push_pull:
+            return
         if is_new:
             interval = self._push_pull_next
             self._push_pull_next *= 2
@@ -255,6 +260,8 @@ class Upkeep:
         if not self.has_synced:
             self.has_synced = True
             self._hearing.spreads = True
+            if not self._protocol.rules.infection:  # nobody else will say that we have come
+                self._hearing.announce(now)
             self._parts.timers.set(
                 PushPullDue(), now + PUSH_PULL_FIRST * (0.75 + 0.5 * self._parts.rng.random())
             )

@@ -12,6 +12,7 @@ from typing import Any, Literal, TextIO
 
 import msgspec
 
+from reachp2p.core.rules import Rules
 from reachp2p.core.settings import Protocol
 from reachp2p.errors import ConfigurationInvalid
 from reachp2p_sim.checkers import CHECKERS, attach_all
@@ -25,6 +26,8 @@ COMMON: dict[str, Value] = {"delay": 0.0005, "spread": 0.0045, "path_loss": 0.0,
 """Options of every scenario: constant delay and mean of the exponential part (seconds, one way), loss on all paths,
 and `keyed` or `ed25519`."""
 PROTOCOL_PREFIX = "protocol."
+RULES_PREFIX = "rules."
+SWITCH = {"on": True, "off": False}
 NODES_MAX = 10_000
 
 
@@ -171,10 +174,10 @@ def _parsed(key: str, text: str, default: Value) -> Value:
 
 
 def _protocol(config: RunConfig) -> Protocol:
-    known = {f.name: f for f in msgspec.structs.fields(Protocol)}
-    changes: dict[str, Any] = {}
+    known = {f.name: f for f in msgspec.structs.fields(Protocol) if f.name != "rules"}
+    changes: dict[str, Any] = {"rules": _rules(config)}
     for key, text in config.set.items():
-        if key.startswith(PROTOCOL_PREFIX):
+        if key.startswith(PROTOCOL_PREFIX) and not key.startswith(PROTOCOL_PREFIX + RULES_PREFIX):
             name = _known("protocol constant", key.removeprefix(PROTOCOL_PREFIX), known)
             value = float(_parsed(key, text, 0.0))
             changes[name] = int(value) if isinstance(known[name].default, int) else value
@@ -182,6 +185,18 @@ def _protocol(config: RunConfig) -> Protocol:
         return msgspec.structs.replace(Protocol(), **changes)
     except ConfigurationInvalid as error:
         raise UsageError(str(error)) from error
+
+
+def _rules(config: RunConfig) -> Rules:
+    known = dict.fromkeys(f.name for f in msgspec.structs.fields(Rules))
+    changes: dict[str, Any] = {}
+    for key, text in config.set.items():
+        if key.startswith(PROTOCOL_PREFIX + RULES_PREFIX):
+            name = _known("rule", key.removeprefix(PROTOCOL_PREFIX + RULES_PREFIX), known)
+            if text not in SWITCH:
+                raise UsageError(f"{key}={text}: it must be on or off")
+            changes[name] = SWITCH[text]
+    return msgspec.structs.replace(Rules(), **changes)
 
 
 def _result(

@@ -135,7 +135,7 @@ class Contacts:
             delay = self._retry
             self._retry = min(RETRY_MAX, self._retry * RETRY_FACTOR)
         else:
-            lost = self._lost()
+            lost = self._lost() if self._protocol.rules.recontact else []
             if lost:
                 self._turn += 1
                 self._try(lost[self._turn % len(lost)], None, now)

@@ -65,6 +65,11 @@ def is_chosen_dialer(subject: NodeId, own: NodeId, others: list[NodeId], count: 
     return sum(score(node) < mine for node in others) < count
 
 
+def _confirm_slot(node: NodeId) -> tuple[NodeId, NodeId]:
+    """Where a Confirm circulates: nobody accuses itself, so no accusation is ever there."""
+    return (node, node)
+
+
 class Detector:
     """Doubts about members. Size: one suspicion for each member at most."""
 
@@ -85,6 +90,7 @@ class Detector:
         counters: Counters,
     ) -> None:
         self._protocol = protocol
+        self._rules = protocol.rules
         self._table = table
         self._prober = prober
         self._health = health
@@ -121,6 +127,9 @@ class Detector:
         changes: list[Change] = []
         if suspicion is None:
             suspicion, changes = self._start(member, now, now, "no answer to our probe")
+            suspicion.probe_failed = (
+                not self._rules.suspicion
+            )  # without a timer no other probe can be inside it
             self._schedule_verify(suspicion, now)
         else:
             suspicion.probe_failed = True
@@ -192,9 +201,11 @@ class Detector:
             self._counters.add("dropped.accusation.stranger")
             return []
         grade = Grade(accusation.grade)
+        if grade is Grade.DEAD and not self._rules.own_verdict:
+            return self._confirm(member, now, "confirmed by another member", checked.data)
         changes: list[Change] = []
         suspicion = self._suspicions.get(node)
-        started = now - accusation.age_ms / 1000
+        started = now - accusation.age_ms / 1000 if self._rules.accusation_ages else now
         if suspicion is None:
             suspicion, changes = self._start(member, started, now, "accused by another member")
             suspicion.told_dead = newcomer and grade is Grade.DEAD
@@ -215,6 +226,9 @@ class Detector:
     ) -> tuple[Suspicion, list[Change]]:
         n = self._table.size
         minimum = suspicion_min(self._protocol.suspicion_alpha, n, self._protocol.probe_interval)
+        if not self._rules.suspicion:
+            minimum = 0.0
+        expected = self._protocol.suspicion_confirmations if self._rules.lha_suspicion else 0
         maximum = minimum * self._protocol.suspicion_beta
         suspicion = Suspicion(
             node=member.node,
@@ -223,8 +237,8 @@ class Detector:
             started=max(started, now - maximum),
             minimum=minimum,
             maximum=maximum,
-            expected=max(0, min(self._protocol.suspicion_confirmations, n - 2)),
-            floor=now + 2 * self._protocol.probe_interval,
+            expected=max(0, min(expected, n - 2)),
+            floor=now + (2 * self._protocol.probe_interval if self._rules.suspicion else 0.0),
         )
         self._suspicions[member.node] = suspicion
         self._counters.add("suspicion.started")
@@ -232,6 +246,8 @@ class Detector:
         return suspicion, [change] if change else []
 
     def _schedule_verify(self, suspicion: Suspicion, now: float) -> None:
+        if not self._rules.own_verdict:
+            return
         low, high = VERIFY_WINDOW
         delay = suspicion.minimum * (low + (high - low) * self._rng.random())
         self._timers.set(VerifyDue(suspicion.node), now + delay)
@@ -279,6 +295,8 @@ class Detector:
             suspicion.timer_ended = False
             self._timers.set(SuspicionEnds(member.node), self._quiet_until)
             return []
+        if not self._rules.own_verdict:
+            return self._confirm(member, now, "its timer has ended")
         if suspicion.probe_failed:
             change = self._table.doubt(
                 member.node, MemberState.DEAD, now, "its timer and our own probe have ended"
@@ -290,6 +308,18 @@ class Detector:
         if not suspicion.probe_running and not self._verify(suspicion, member, now):
             return self._judge(member, now)
         return []
+
+    def _confirm(self, member: Member, now: float, reason: str, heard: bytes | None = None) -> list[Change]:
+        """Without own verdicts: DEAD, and whoever hears that believes it, too (SWIM's Confirm, `heard` or our own)."""
+        change = self._table.doubt(member.node, MemberState.DEAD, now, reason)
+        assert change is not None, "only a present member is confirmed"
+        self.end(member.node)
+        confirmed = heard or self.doubt(member, now)
+        assert confirmed is not None, "it is DEAD now"
+        if heard is None or self._rules.infection:
+            update = encode_message(AccusationUpdate(accusation=confirmed))
+            self._queue.put(Kind.ACCUSATION, _confirm_slot(member.node), update)
+        return [change]
 
     def _rearm(self, suspicion: Suspicion, member: Member, now: float) -> None:
         if suspicion.timer_ended:
@@ -309,6 +339,8 @@ class Detector:
         self._counters.add("suspicion.accused")
 
     def _spread(self, suspicion: Suspicion, accuser: NodeId, accusation: bytes) -> None:
+        if accuser != self._own and not self._rules.infection:
+            return
         update = encode_message(AccusationUpdate(accusation=accusation))
         self._queue.put(Kind.ACCUSATION, (suspicion.node, accuser), update)
         suspicion.spread[accuser] = None
@@ -329,6 +361,7 @@ class Detector:
 
     def end(self, node: NodeId) -> None:
         """A suspicion has no object any more (refuted, a new life, left or forgotten): accusations stop circulating."""
+        self._queue.drop(Kind.ACCUSATION, _confirm_slot(node))
         suspicion = self._forget(node)
         if suspicion is not None:
             for accuser in suspicion.spread:

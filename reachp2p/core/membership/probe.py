@@ -160,6 +160,9 @@ class Prober:
             self.probe(member, now)
 
     def _next(self) -> Member | None:
+        if not self._protocol.rules.round_robin:
+            present = [m for m in self._table if m.state in (MemberState.ALIVE, MemberState.SUSPECT)]
+            return present[self._rng.randrange(len(present))] if present else None
         for _ in range(2):
             while self._position < len(self._order):
                 node = self._order[self._position]
@@ -189,7 +192,7 @@ class Prober:
 
     def _direct_timeout(self, member: Member) -> float:
         longest = self._protocol.probe_timeout
-        if member.rtt is None:
+        if member.rtt is None or not self._protocol.rules.adaptive_timeout:
             return longest
         return min(longest, max(PROBE_TIMEOUT_FLOOR, RTT_FACTOR * member.rtt))
 
@@ -278,7 +281,8 @@ class Prober:
         timeout = request.timeout_ms / 1000
         self._relays[request.nonce] = Relay(origin, origin_address, target.node)
         self._effects.send(target.node, Ping(nonce=request.nonce, origin=origin))
-        self._timers.set(RelayNackDue(request.nonce), now + timeout * self._protocol.nack_fraction)
+        if self._protocol.rules.lha_probe:
+            self._timers.set(RelayNackDue(request.nonce), now + timeout * self._protocol.nack_fraction)
         self._timers.set(RelayEnds(request.nonce), now + timeout)
 
     def _take_token(self, origin: NodeId, now: float) -> bool:

@@ -88,6 +88,8 @@ class Suspicion(msgspec.Struct):
         return self._keep(accuser, grade) or is_first_refusal
 
     def _keep(self, accuser: NodeId, grade: Grade) -> bool:
+        if not self.expected and (self.own or self.others):
+            return False  # nobody's second word would shorten anything
         known = self.others.get(accuser)
         if known is not None:
             if grade <= known:

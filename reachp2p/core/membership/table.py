@@ -39,10 +39,13 @@ class Change(msgspec.Struct, frozen=True):
 class MemberTable:
     """All members but this node itself, in NodeId order. Size: at most `members_max`."""
 
-    def __init__(self, own: NodeId, members_max: int, counters: Counters) -> None:
+    def __init__(
+        self, own: NodeId, members_max: int, counters: Counters, *, refutable_death: bool = True
+    ) -> None:
         self._own = own
         self._members_max = members_max
         self._counters = counters
+        self._refutable_death = refutable_death
         self._rows: dict[NodeId, Member] = {}
         self._order: list[NodeId] = []
         self._present = 0
@@ -64,6 +67,8 @@ class MemberTable:
             return seen, None
         old, old_life = member.state, member.life
         state = rank_after(old, seen)
+        if old is MemberState.DEAD and seen is Precedence.REFUTES and not self._refutable_death:
+            state = old
         if seen is Precedence.NEW_LIFE:
             if head.fact.left:
                 state = MemberState.LEFT

@@ -44,7 +44,10 @@ class Watch:
         self.counters = Counters()
         self.timers = Timers()
         self.effects = Effects()
-        self.table = MemberTable(node_id(OWN), self.protocol.members_max, self.counters)
+        rules = self.protocol.rules
+        self.table = MemberTable(
+            node_id(OWN), self.protocol.members_max, self.counters, refutable_death=rules.refutable_death
+        )
         self.health = LocalHealth(self.protocol.health_max)
         self.queue = BroadcastQueue(self.protocol.broadcast_queue_max, self.counters)
         self.probed_links: list[tuple[NodeId, bytes]] = []
