@@ -1,23 +1,33 @@
-"""The command line `reachp2p-sim`: list, run, campaign. Data on stdout, messages on stderr.
+"""The command line `reachp2p-sim`. Data on stdout, messages on stderr.
 
-Exit codes: 0 every checker passed, 1 a promise was broken (or the core raised), 2 the command was wrong.
+Exit codes: 0 every checker passed, 1 a promise was broken (or the core raised), 2 the command was wrong,
+3 what was begun could not be finished and can be gone on with.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reachp2p_sim.commands.campaign import campaign
 from reachp2p_sim.commands.paper import paper
+from reachp2p_sim.commands.shared import (
+    FAIL,
+    PASS,
+    AsJson,
+    MutantName,
+    Nodes,
+    Settings,
+    pairs,
+    print_json,
+    usage,
+)
 
 if TYPE_CHECKING:
-    from reachp2p_sim.run import RunConfig, RunResult
-
-PASS, FAIL, USAGE = 0, 1, 2
+    from reachp2p_sim.run import RunResult
 
 app = typer.Typer(
     name="reachp2p-sim",
@@ -29,13 +39,6 @@ app = typer.Typer(
 )
 
 Name = Annotated[str, typer.Argument(help="A scenario, as `reachp2p-sim list` names it.")]
-Nodes = Annotated[int | None, typer.Option(help="How many nodes; the scenario's own number if not given.")]
-MutantName = Annotated[str | None, typer.Option("--mutant", help="Run a deliberately broken core.")]
-Settings = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="KEY=VALUE: an option of the scenario, or protocol.CONSTANT."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
 
 def _print_version(wanted: bool) -> None:
@@ -84,7 +87,7 @@ def list_command(as_json: AsJson = False) -> None:
             {"name": m.name, "summary": m.summary, "scenario": m.scenario, "caught_by": list(m.caught_by)}
             for m in MUTANTS.values()
         ]
-        _print_json({"scenarios": scenarios, "mutants": mutants})
+        print_json({"scenarios": scenarios, "mutants": mutants})
         return
     print("scenarios")
     for scenario in sorted(SCENARIOS.values(), key=lambda s: s.name):
@@ -109,10 +112,10 @@ def run(
 ) -> None:
     """Run one scenario and print verdict, timings and trace digest."""
     from reachp2p_sim.checkers.determinism import judge, second_run
-    from reachp2p_sim.run import UsageError, run_scenario
+    from reachp2p_sim.run import RunConfig, UsageError, run_scenario
 
     try:
-        config = _config(name, nodes, seed, mutant, settings)
+        config = RunConfig(name, seed, nodes, mutant, pairs(settings))
         other = second_run(config) if determinism else None
         if log is None:
             result = run_scenario(config)
@@ -120,11 +123,11 @@ def run(
             with log.open("w", encoding="utf-8") as lines:
                 result = run_scenario(config, lines)
     except (UsageError, OSError) as error:
-        _usage(str(error))
+        usage(str(error))
     if other is not None:
         judge(result, other)
     if as_json:
-        _print_json(result.to_json())
+        print_json(result.to_json())
     else:
         _print_result(result)
     if result.verdict != "pass":
@@ -132,60 +135,8 @@ def run(
         raise typer.Exit(FAIL)
 
 
-@app.command()
-def campaign(
-    name: Name,
-    seeds: Annotated[int, typer.Option(min=1, help="How many seeds, from --first-seed on.")] = 200,
-    first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
-    nodes: Nodes = None,
-    mutant: MutantName = None,
-    settings: Settings = None,
-    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes at once.")] = 2,
-    as_json: AsJson = False,
-) -> None:
-    """Run one scenario with many seeds and count how they end."""
-    from reachp2p_sim.campaign import run_campaign
-    from reachp2p_sim.run import UsageError, check
-
-    try:
-        config = _config(name, nodes, first_seed, mutant, settings)
-        check(config)
-    except UsageError as error:
-        _usage(str(error))
-    summary = run_campaign(config, seeds, workers, progress=sys.stderr)
-    if as_json:
-        _print_json(summary.to_json())
-    else:
-        _print_campaign(summary.to_json())
-    if summary.failed:
-        print(f"replay: {summary.failures[0]['replay']}", file=sys.stderr)
-        raise typer.Exit(FAIL)
-
-
+app.command()(campaign)
 app.command()(paper)
-
-
-def _config(
-    name: str, nodes: int | None, seed: int, mutant: str | None, settings: list[str] | None
-) -> RunConfig:
-    from reachp2p_sim.run import RunConfig, UsageError
-
-    pairs: dict[str, str] = {}
-    for setting in settings or ():
-        key, equals, value = setting.partition("=")
-        if not equals or not key:
-            raise UsageError(f"--set {setting}: write KEY=VALUE")
-        pairs[key] = value
-    return RunConfig(name, seed, nodes, mutant, pairs)
-
-
-def _usage(message: str) -> None:
-    print(f"reachp2p-sim: {message}", file=sys.stderr)
-    raise typer.Exit(USAGE)
-
-
-def _print_json(data: dict[str, Any]) -> None:
-    print(json.dumps(data, indent=2))
 
 
 def _print_result(result: RunResult) -> None:
@@ -205,14 +156,3 @@ def _print_result(result: RunResult) -> None:
         print(f"                 {result.violation['message']}")
     if result.error is not None:
         print(result.error, file=sys.stderr)
-
-
-def _print_campaign(summary: dict[str, Any]) -> None:
-    print(
-        f"{summary['scenario']}: {summary['passed']} of {summary['runs']} seeds pass, {summary['failed']} fail"
-    )
-    for name, spread in summary["timings"].items():
-        spread_text = f"median {spread['median']:.3f}  p99 {spread['p99']:.3f}  worst {spread['max']:.3f}"
-        print(f"  {name.replace('_', ' '):28} {spread_text}")
-    for failure in summary["failures"][:5]:
-        print(f"  seed {failure['seed']}: {failure['what']}")

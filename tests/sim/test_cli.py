@@ -127,14 +127,39 @@ def test_protocol_constants_can_be_set(command: Command, capsys: Capsys) -> None
     assert len(digests) == 2
 
 
-def test_a_campaign_counts_and_names_the_first_seeds_that_fail(command: Command, capsys: Capsys) -> None:
-    words = ("campaign", "steady", "--nodes", "4", "--set", "seconds=5", "--seeds", "3")
-    assert command(*words, "--workers", "1", "--json") == 0
+def test_a_campaign_counts_and_names_the_first_seeds_that_fail(
+    command: Command, capsys: Capsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ("campaign", "steady", "--nodes", "4", "--set", "seconds=5", "--seeds", "3", "--workers", "1")
+    assert command(*words, "--json") == 0
     passed = json.loads(capsys.readouterr().out)
     assert (passed["runs"], passed["passed"], passed["failed"]) == (3, 3, 0)
-    assert command(*words, "--workers", "2", "--json", "--mutant", "news-never-old") == 1
+    assert Path(passed["folder"]).resolve() == Path("store/campaigns/latest").resolve()
+    assert command(*words, "--json", "--mutant", "news-never-old", "--out", "broken") == 1
     captured = capsys.readouterr()
     failed = json.loads(captured.out)
     assert failed["failed"] == 3
     assert [failure["seed"] for failure in failed["failures"]] == [0, 1, 2]
     assert captured.err.strip() == f"replay: {failed['failures'][0]['replay']}"
+    assert command("campaign", "--resume", "--out", "broken") == 1
+    assert "steady: 0 of 3 pass" in capsys.readouterr().out
+
+
+def test_a_campaign_goes_on_only_as_what_it_was(command: Command, capsys: Capsys, tmp_path: Path) -> None:
+    words = (
+        "campaign",
+        "steady",
+        "--nodes",
+        "4",
+        "--set",
+        "seconds=5",
+        "--workers",
+        "1",
+        "--out",
+        str(tmp_path),
+    )
+    assert command(*words, "--seeds", "1") == 0
+    assert command(*words, "--seeds", "1") == 2
+    assert command(*words, "--seeds", "2", "--resume") == 2
+    assert "holds another campaign: seeds is 1 there and 2 here" in capsys.readouterr().err

@@ -1,0 +1,182 @@
+"""Where a campaign is kept: what it is, each finished run as soon as it is finished, and the results.
+
+    campaign.json     plan, code version, environment: written before anything runs
+    runs.jsonl        one line a finished run, in the order in which they finished
+    runs.parquet      one row a run, by cell and seed: written at the end, also of a part
+    summary.json      what is printed with --json
+
+A line is appended whole or not at all: what a full disk lets through of one is taken back, and what a kill leaves of
+the last one is cut off when the campaign goes on. Lines are handed to the operating system at once, and to the disk at
+least every second.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import msgspec
+
+from reachp2p_sim import version
+from reachp2p_sim.campaign.plan import Plan
+from reachp2p_sim.run import UsageError
+
+PLAN, RUNS, SUMMARY, TABLE = "campaign.json", "runs.jsonl", "summary.json", "runs.parquet"
+SYNC_INTERVAL = 1.0
+
+
+class Unfinished(RuntimeError):
+    """The campaign cannot go on now. Finished runs are kept; the message says what to do."""
+
+
+class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a folder holds the runs of."""
+
+    plan: Plan
+    release: str
+    code: str
+    environment: dict[str, str]
+
+
+def about(plan: Plan) -> About:
+    """A campaign by this code on this machine."""
+    environment = {
+        "python": sys.version.split()[0],
+        "implementation": platform.python_implementation(),
+        "platform": platform.platform(),
+    }
+    return About(plan, version.release(), version.code(), environment)
+
+
+class Folder:
+    """An open folder: locked against a second process, positioned after its last whole line."""
+
+    def __init__(self, path: Path, plan: Plan) -> None:
+        """Use `create` or `reopen`."""
+        self.path = path
+        self.plan = plan
+        self._file = os.open(path / RUNS, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._synced_at = monotonic()
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._file)
+            raise UsageError(f"{path}: another process is running this campaign") from None
+        self._size = os.fstat(self._file).st_size
+
+    def __enter__(self) -> Folder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            os.fsync(self._file)
+        finally:
+            os.close(self._file)
+
+    @classmethod
+    def create(cls, path: Path, plan: Plan) -> Folder:
+        """A new campaign. A `UsageError` if the folder holds one already."""
+        if (path / PLAN).exists() or (path / RUNS).exists():
+            raise UsageError(f"{path} holds a campaign already: name another folder, or go on with --resume")
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            write(path / PLAN, msgspec.json.format(msgspec.json.encode(about(plan)), indent=2))
+            return cls(path, plan)
+        except OSError as error:
+            raise UsageError(f"{path}: {error.strerror}") from error
+
+    @classmethod
+    def reopen(cls, path: Path, plan: Plan | None) -> Folder:
+        """A campaign that was begun. `plan`: what it must be, if that was said. A `UsageError` if it is another, or
+        was made by other code."""
+        kept = read_about(path)
+        if plan is not None and plan != kept.plan:
+            raise UsageError(f"{path} holds another campaign: {_difference(kept.plan, plan)}")
+        if kept.code != version.code():
+            raise UsageError(
+                f"{path} was begun by the code {kept.code} (reachp2p {kept.release}) and this is {version.code()} "
+                f"(reachp2p {version.release()}): results of both must not be mixed; begin a new campaign"
+            )
+        return cls(path, kept.plan)
+
+    def finished(self) -> Iterator[dict[str, Any]]:
+        """The finished runs, in the order in which they finished. Cuts off what a kill left of the last line."""
+        whole = 0
+        with (self.path / RUNS).open("rb") as lines:
+            for count, line in enumerate(lines, start=1):
+                if not line.endswith(b"\n"):
+                    break
+                try:
+                    row: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
+                except msgspec.DecodeError as error:
+                    raise UsageError(
+                        f"{self.path / RUNS}, line {count} is damaged: {error}; remove that line, and its run is "
+                        "run again"
+                    ) from error
+                whole += len(line)
+                yield row
+        if whole != self._size:
+            os.ftruncate(self._file, whole)
+            self._size = whole
+
+    def append(self, row: dict[str, Any]) -> None:
+        """Keep a finished run. Raises `Unfinished` if the disk does not take it."""
+        line = msgspec.json.encode(row) + b"\n"
+        try:
+            written = 0
+            while written < len(line):  # a disk that fills up takes a part, and says so when asked again
+                written += os.write(self._file, line[written:])
+            now = monotonic()
+            if now - self._synced_at >= SYNC_INTERVAL:
+                os.fsync(self._file)
+                self._synced_at = now
+        except OSError as error:
+            os.ftruncate(self._file, self._size)
+            raise Unfinished(
+                f"{self.path / RUNS}: {error.strerror}; the runs before it are kept: make room and go on with "
+                f"--resume --out {self.path}"
+            ) from error
+        self._size += len(line)
+
+
+def read_about(path: Path) -> About:
+    """What a folder holds. A `UsageError` if it is no campaign."""
+    try:
+        return msgspec.json.decode((path / PLAN).read_bytes(), type=About)
+    except FileNotFoundError:
+        raise UsageError(f"{path} holds no campaign: there is no {PLAN} in it") from None
+    except (OSError, msgspec.DecodeError) as error:
+        raise UsageError(f"{path / PLAN}: {error}") from error
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file whole: whoever reads it sees the old one or the new one, also after a power cut."""
+    beside = path.with_name(f".{path.name}.new")
+    try:
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _difference(kept: Plan, wanted: Plan) -> str:
+    told = [
+        f"{name} is {_text(getattr(kept, name))} there and {_text(getattr(wanted, name))} here"
+        for name in Plan.__struct_fields__
+        if getattr(kept, name) != getattr(wanted, name)
+    ]
+    return "; ".join(told)
+
+
+def _text(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,133 @@
+"""`reachp2p-sim campaign SCENARIO…`: many seeds, and how they end."""
+
+from __future__ import annotations
+
+import os
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reachp2p_sim.commands.shared import (
+    FAIL,
+    UNFINISHED,
+    AsJson,
+    MutantName,
+    Nodes,
+    Settings,
+    leave,
+    pairs,
+    print_json,
+    usage,
+)
+
+if TYPE_CHECKING:
+    from reachp2p_sim.campaign.folder import Folder
+    from reachp2p_sim.campaign.plan import Plan
+
+STORE = Path("store") / "campaigns"
+LATEST = "latest"
+FAILURES_SHOWN = 5
+
+
+def campaign(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="SCENARIO…", help="As `reachp2p-sim list` names them.")
+    ] = None,
+    seeds: Annotated[
+        int, typer.Option(min=1, help="How many seeds for each scenario and point of the grid.")
+    ] = 200,
+    first_seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
+    grid: Annotated[
+        list[str] | None,
+        typer.Option("--grid", help="KEY=VALUE,VALUE,…: vary an option, a protocol.CONSTANT, or nodes."),
+    ] = None,
+    nodes: Nodes = None,
+    mutant: MutantName = None,
+    settings: Settings = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Processes at once; all cores if not given.")
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Run it on the workers of this Dask scheduler.")
+    ] = None,
+    run_limit: Annotated[
+        float, typer.Option(min=1.0, help="Seconds of real time after which one run is given up.")
+    ] = 3600.0,
+    out: Annotated[
+        Path | None, typer.Option(help="Where it is kept; a new folder in store/campaigns.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the one in --out, or the latest.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run scenarios with many seeds, on all cores, and count how they end."""
+    from reachp2p_sim.campaign.conduct import Means, conduct
+    from reachp2p_sim.campaign.folder import Unfinished
+    from reachp2p_sim.campaign.plan import SHORT_NAMES, Plan
+    from reachp2p_sim.campaign.plan import grid as grid_of
+    from reachp2p_sim.run import UsageError
+
+    try:
+        plan = None
+        if names or not resume:
+            wanted = {SHORT_NAMES.get(key, key): value for key, value in pairs(settings).items()}
+            plan = Plan(tuple(names or ()), seeds, first_seed, nodes, mutant, wanted, grid_of(grid or ()))
+            plan.check()
+        with _folder(plan, out, resume) as folder:
+            means = Means(workers or os.cpu_count() or 1, dask, run_limit)
+            summary = conduct(folder, means, sys.stderr)
+    except UsageError as error:
+        usage(str(error))
+    except Unfinished as error:
+        leave(str(error), UNFINISHED)
+    if as_json:
+        print_json(summary)
+    else:
+        _print(summary)
+    if summary["failures"]:
+        print(f"replay: {summary['failures'][0]['replay']}", file=sys.stderr)
+    if summary["failed"] or summary["lost"]:
+        raise typer.Exit(FAIL)
+
+
+def _folder(plan: Plan | None, out: Path | None, resume: bool) -> Folder:
+    from reachp2p_sim.campaign.folder import Folder
+
+    if resume:
+        return Folder.reopen(out or STORE / LATEST, plan)
+    assert plan is not None  # there is one unless it is resumed
+    if out is not None:
+        return Folder.create(out, plan)
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{plan.scenarios[0]}"
+    folder = Folder.create(STORE / name, plan)
+    latest = STORE / LATEST
+    latest.unlink(missing_ok=True)
+    latest.symlink_to(name)
+    return folder
+
+
+def _print(summary: dict[str, Any]) -> None:
+    for cell in summary["cells"]:
+        rate = cell["failure_rate"]
+        lost = f", {cell['lost']} lost" if cell["lost"] else ""
+        print(f"{cell['name']}: {cell['runs'] - cell['failed']} of {cell['runs']} pass{lost}")
+        if rate is not None:
+            shares = f"{rate['value']:.2%} (95 %: {rate['low']:.2%} to {rate['high']:.2%})"
+            print(f"  {'fails':28} {shares}")
+        for name, spread in cell["timings"].items():
+            seeds = ", ".join(str(seed) for seed in spread["slowest_seeds"])
+            print(
+                f"  {name.replace('_', ' '):28} median {spread['median']:.3f}  p99 {spread['p99']:.3f}  "
+                f"worst {spread['max']:.3f}  slowest seeds {seeds}"
+            )
+    for failure in summary["failures"][:FAILURES_SHOWN]:
+        print(f"  {failure['scenario']}, seed {failure['seed']}: {failure['what']}")
+    for gone in summary["lost_runs"][:FAILURES_SHOWN]:
+        print(f"  {gone['scenario']}, seed {gone['seed']} is lost: {gone['what'].strip().splitlines()[-1]}")
+    effort = summary["effort"]
+    simulated = f"{summary['simulated_seconds']:.0f} s simulated in {effort['cpu_seconds']:.0f} s of CPU"
+    print(f"{summary['runs']} runs, {simulated}; digest {summary['digest'][:16]}; {summary['folder']}")

@@ -1,0 +1,53 @@
+"""What the commands have in common: exit codes, `--set`, and how wrong usage is said.
+
+Data go to stdout and messages to stderr. Nothing heavy is imported here, so that `--help` is quick.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+PASS, FAIL, USAGE, UNFINISHED = 0, 1, 2, 3
+"""Every promise kept; one broken, or the core raised; wrong usage; could not be finished and can be gone on with."""
+
+Nodes = Annotated[int | None, typer.Option(help="How many nodes; the scenario's own number if not given.")]
+MutantName = Annotated[str | None, typer.Option("--mutant", help="Run a deliberately broken core.")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="KEY=VALUE: an option of the scenario, or protocol.CONSTANT."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
+
+
+def pairs(settings: Sequence[str] | None) -> dict[str, str]:
+    """The options of `--set KEY=VALUE`. Raises `UsageError`."""
+    from reachp2p_sim.run import UsageError
+
+    found: dict[str, str] = {}
+    for setting in settings or ():
+        key, equals, value = setting.partition("=")
+        if not equals or not key:
+            raise UsageError(f"--set {setting}: write KEY=VALUE")
+        found[key] = value
+    return found
+
+
+def usage(message: str) -> NoReturn:
+    """Say what is wrong and exit."""
+    leave(message, USAGE)
+
+
+def leave(message: str, code: int) -> NoReturn:
+    """Say something on stderr and exit."""
+    print(f"reachp2p-sim: {message}", file=sys.stderr)
+    raise typer.Exit(code)
+
+
+def print_json(data: dict[str, Any]) -> None:
+    """One JSON object on stdout."""
+    print(json.dumps(data, indent=2, ensure_ascii=False))
