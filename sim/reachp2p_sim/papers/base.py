@@ -164,7 +164,8 @@ class Paper:
     experiments: tuple[Experiment[Any, Any], ...]
 
     def choose(self, ids: Sequence[str]) -> Paper:
-        """Only the experiments that yield one of these ids (all if there are none). `KeyError` names an unknown id."""
+        """Only the experiments that yield one of these ids (all if there are none). `KeyError` names an unknown "
+        "id."""
         if not ids:
             return self
         known = {row_id for experiment in self.experiments for row_id in experiment.ids}

@@ -25,7 +25,8 @@ def markers(name: str) -> tuple[str, str]:
 
 
 def write(path: Path, report: Report, command: str, date: str, version: str) -> None:
-    """Replace what stands between the markers, and write the figures. Raises `PageError` before anything is written."""
+    """Replace what stands between the markers, and write the figures. Raises `PageError` before anything is "
+    "written."""
     name = report.paper.name
     begin, end = markers(name)
     text = path.read_text(encoding="utf-8")

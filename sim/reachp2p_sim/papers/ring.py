@@ -455,8 +455,9 @@ def judge_loads(_: Scale, done: Sequence[tuple[LoadCase, Loads]]) -> Findings:
             )
         )
     findings.remarks.append(
-        "Routing does not bound loads yet: the experiment walks the preference lists of the ring that ships. Weighted "
-        "rendezvous hashing is no part of reachp2p, whose ring gives an instance tokens in proportion to its weight."
+        "Routing does not bound loads yet: the experiment walks the preference lists of the ring that ships. "
+        "Weighted rendezvous hashing is no part of reachp2p, whose ring gives an instance tokens in proportion to "
+        "its weight."
     )
     return findings
 
@@ -523,8 +524,8 @@ def judge_weights(_: Scale, done: Sequence[tuple[WeightCase, list[list[float]]]]
 PAPER = Paper(
     "ring",
     "Consistent hashing",
-    "Karger et al. (STOC 1997); DeCandia et al., Dynamo (SOSP 2007); Lamping and Veach, jump hash (2014); Mirrokni et "
-    "al., bounded loads (SODA 2018)",
+    "Karger et al. (STOC 1997); DeCandia et al., Dynamo (SOSP 2007); Lamping and Veach, jump hash (2014); Mirrokni "
+    "et al., bounded loads (SODA 2018)",
     (
         Experiment(
             "balance",
@@ -553,7 +554,8 @@ PAPER = Paper(
         Experiment(
             "weights",
             ("B5.3",),
-            "30 instances of weights 0.5, 1 and 2; the share of each against the part of the weights that is its own.",
+            "30 instances of weights 0.5, 1 and 2; the share of each against the part of the weights that is its "
+            "own.",
             weight_cases,
             measure_weights,
             judge_weights,
