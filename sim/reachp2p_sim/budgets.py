@@ -14,13 +14,13 @@ def dissemination(n: int, protocol: Protocol, loss: float = 0.0) -> float:
     return periods * (1.5 if loss > 0.1 else 1.0) * protocol.probe_interval
 
 
-def suspicion_minimum(n: int, protocol: Protocol) -> float:
-    """S_min = α·max(1, log10 n)·T."""
+def suspicion_minimum(n: int, protocol: Protocol, loss: float = 0.0) -> float:
+    """S_min = α·max(1, log10 n)·T, whatever the loss."""
     return protocol.suspicion_alpha * max(1.0, log10(max(n, 1))) * protocol.probe_interval
 
 
-def suspicion_maximum(n: int, protocol: Protocol) -> float:
-    """S_max = β·S_min."""
+def suspicion_maximum(n: int, protocol: Protocol, loss: float = 0.0) -> float:
+    """S_max = β·S_min, whatever the loss."""
     return protocol.suspicion_beta * suspicion_minimum(n, protocol)
 
 
@@ -52,3 +52,14 @@ def completeness(n: int, protocol: Protocol, loss: float = 0.0) -> float:
 def detection_p99(n: int, protocol: Protocol, loss: float = 0.0) -> float:
     """The same as a p99 over seeds when no node is degraded: 5·T + S_min + D·T (I-COMP)."""
     return 5 * protocol.probe_interval + suspicion_minimum(n, protocol) + dissemination(n, protocol, loss)
+
+
+BUDGETS = {
+    "dissemination": dissemination,
+    "suspicion-minimum": suspicion_minimum,
+    "suspicion-maximum": suspicion_maximum,
+    "healing": healing,
+    "completeness": completeness,
+    "detection-p99": detection_p99,
+}
+"""By the names that scenario files use."""

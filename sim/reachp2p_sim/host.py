@@ -117,6 +117,11 @@ class Host:
         return self._engine
 
     @property
+    def is_clone(self) -> bool:
+        """Whether this machine has the key of an earlier one."""
+        return self.world.by_node[self.node][0] is not self
+
+    @property
     def is_running(self) -> bool:
         """Whether a process runs here (it may be paused)."""
         return self._engine is not None

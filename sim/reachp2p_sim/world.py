@@ -16,8 +16,9 @@ first broken promise.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from random import Random
-from typing import Literal, Protocol, TextIO
+from typing import Any, Literal, Protocol, TextIO
 
 from reachp2p.core.effects import Invoke
 from reachp2p.core.engine import Engine
@@ -27,14 +28,33 @@ from reachp2p.core.settings import Protocol as ProtocolSettings
 from reachp2p.core.settings import Settings
 from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p_sim import trace
+from reachp2p_sim.agreement import Condition
 from reachp2p_sim.disk import Disk, Image
 from reachp2p_sim.history import History
 from reachp2p_sim.host import Host
 from reachp2p_sim.links import Links
-from reachp2p_sim.network import Conditions, Network, mask
 from reachp2p_sim.observer import Observer
+from reachp2p_sim.network import Conditions, Network
 from reachp2p_sim.randomness import Randomness
+from reachp2p_sim.selection import Selection, UnknownMachine, select
 from reachp2p_sim.signing import Ed25519Signing, KeyedHashSigning, Signing
+from reachp2p_sim.steps import Step
+from reachp2p_sim.steps.machines import SetDisk, StepClock
+from reachp2p_sim.steps.paths import Heal, Hold, Partition, PathWeather, Release, SetName, Weather
+from reachp2p_sim.steps.processes import (
+    AddNodes,
+    Clone,
+    Crash,
+    Leave,
+    Pause,
+    Restart,
+    Resume,
+    SaveDisk,
+    ShowName,
+    Start,
+)
+from reachp2p_sim.steps.story import Expect
+from reachp2p_sim.steps.work import AGENT, CallInALoop, OfferAgent, WithdrawAgent
 from reachp2p_sim.timeline import Timeline
 from reachp2p_sim.trace import Trace
 from reachp2p_sim.view import fingerprint
@@ -57,6 +77,15 @@ class EngineFactory(Protocol):
     def __call__(
         self, settings: Settings, *, signer: Signer, verifier: Verifier, rng: Rng, entropy: Entropy
     ) -> Engine: ...
+
+
+@dataclass(slots=True, frozen=True)
+class Performed:
+    """One step of the record: which one it was, and when, in run time."""
+
+    number: int
+    at: float
+    step: Step
 
 
 class World:
@@ -89,7 +118,18 @@ class World:
         self.names: dict[str, list[Address]] = {}
         """The name service: what seed names lead to. Hosts ask again every 15 seconds."""
         self.wall_start = WALL_START
+        self.fair = self.network.conditions
+        """The weather that the run began with."""
+        self.performed: list[Performed] = []
+        """The record: every step of the story so far."""
+        self.groups: dict[str, Selection] = {}
+        """Selections with a name of their own; one that is drawn is drawn once."""
+        self.images: dict[tuple[str, str], Image] = {}
+        """Saved disks by name and machine."""
+        self.limits: dict[str, float] = {}
+        """What the scenario allows beyond the protocol's own budgets, by name, for checkers to ask."""
         self.nodes: list[Host] = []
+        self.by_name: dict[str, Host] = {}
         self.by_node: dict[NodeId, list[Host]] = {}
         """Hosts by key: more than one only after `clone`."""
         self.on_event: list[Callable[[Host, Event], None]] = []
@@ -103,7 +143,7 @@ class World:
         """What the scenario measured, in seconds, by name."""
         self._streams: dict[tuple[str, str], Random] = {}
         self._addresses = 0
-        self._note_weather()
+        self.note_weather()
 
     # Time
 
@@ -118,6 +158,13 @@ class World:
 
     def run_until(self, condition: Callable[[World], bool], limit: float, every: float = 0.25) -> float:
         """Let time pass until the condition holds; returns the seconds it took. A `Violation` after `limit` seconds."""
+        if isinstance(condition, Condition):
+            expected = Expect(condition=condition.__name__, limit=limit, every=every)
+            self.performed.append(Performed(len(self.performed), self.timeline.now, expected))
+        return self.wait(condition, limit, every)
+
+    def wait(self, condition: Callable[[World], bool], limit: float, every: float) -> float:
+        """The same without a place in the record."""
         began_at = self.timeline.now
         ends_at = began_at + limit
         while not condition(self):
@@ -125,7 +172,7 @@ class World:
                 name = getattr(condition, "__name__", str(condition))
                 explain: Callable[[World], str] = getattr(condition, "explain", lambda _: "")
                 message = f"not {name} after {limit:.1f} s; {explain(self)}".rstrip("; ")
-                checker = "convergence" if name in ("converged", "agreed") else "scenario"
+                checker = "convergence" if isinstance(condition, Condition) else "scenario"
                 raise Violation(checker, message, self.timeline.now)
             self.timeline.run(min(self.timeline.now + every, ends_at))
         return self.timeline.now - began_at
@@ -146,30 +193,156 @@ class World:
 
         The first machine of a world becomes the seed node of all, itself included.
         """
-        hosts = [self.add_node(seeds=seeds) for _ in range(count)]
-        moments = self.randomness.stream("starts", self.now_text)
-        for host in hosts:
-            if within:
-                self.timeline.after(moments.random() * within, self._start_if_idle, host)
-            else:
-                self.start(host)
-        return hosts
+        before = len(self.nodes)
+        self.perform(AddNodes(count=count, within=within, seeds=tuple(seeds)))
+        return self.nodes[before:]
 
     def add_node(self, *, seeds: Sequence[str] = (SEEDS,)) -> Host:
         """Add one machine without starting it."""
-        name = f"n{len(self.nodes):02d}"
-        host = self._build(name, self.signing.signer(name), seeds)
-        self.names.setdefault(SEEDS, [host.address])
-        return host
+        self.perform(AddNodes(count=1, start=False, seeds=tuple(seeds)))
+        return self.nodes[-1]
 
-    def _build(self, name: str, signer: Signer, seeds: Sequence[str]) -> Host:
+    def start(self, *hosts: Host, take_over: bool = False) -> None:
+        """Start the process of machines that run none."""
+        self.perform(Start(hosts=_names(hosts), take_over=take_over))
+
+    def crash(self, *hosts: Host, host_down: bool = False) -> None:
+        """End processes without a word. With `host_down` the machines vanish, too: silence instead of refusal."""
+        self.perform(Crash(hosts=_names(hosts), host_down=host_down))
+
+    def restart(self, *hosts: Host, disk: str = "kept", moved: bool = False, take_over: bool = False) -> None:
+        """Start processes again (ending them first); `moved`: at another address.
+
+        `disk` is `kept`, `lost`, or the name of an image (`save_disk`).
+        """
+        self.perform(Restart(hosts=_names(hosts), disk=disk, moved=moved, take_over=take_over))
+
+    def pause(self, *hosts: Host) -> None:
+        """Take the processor away: messages wait, nothing is lost."""
+        self.perform(Pause(hosts=_names(hosts)))
+
+    def resume(self, *hosts: Host) -> None:
+        """Give it back."""
+        self.perform(Resume(hosts=_names(hosts)))
+
+    def leave(self, *hosts: Host) -> None:
+        """Let nodes drain, say goodbye and end."""
+        self.perform(Leave(hosts=_names(hosts)))
+
+    def clone(self, host: Host, image: str | None = None) -> Host:
+        """A second machine with this key, a copy of the disk (or a saved image), an own address; not started."""
+        self.perform(Clone(hosts=_names([host]), image=image))
+        return self.nodes[-1]
+
+    def save_disk(self, *hosts: Host, image: str) -> None:
+        """Keep what is durable now under a name, to restart or clone from later."""
+        self.perform(SaveDisk(hosts=_names(hosts), image=image))
+
+    def set_disk(self, *hosts: Host, latency: float = 0.002, failure: str | None = None) -> None:
+        """How long writes take, in seconds, and why those that end from now on fail."""
+        self.perform(SetDisk(hosts=_names(hosts), latency=latency, failure=failure))
+
+    def step_clock(self, host: Host, seconds: float) -> None:
+        """Move the wall clock of a machine. The steady clock does not notice."""
+        self.perform(StepClock(hosts=_names([host]), seconds=seconds))
+
+    def set_name(self, name: str, hosts: Sequence[Host]) -> None:
+        """Let a seed name lead to the present addresses of these machines."""
+        self.perform(SetName(name=name, leads_to=_names(hosts)))
+
+    def show_name(self, *hosts: Host, shown: str) -> None:
+        """Let nodes tell others this display name from their next start on."""
+        self.perform(ShowName(hosts=_names(hosts), shown=shown))
+
+    # Work
+
+    def offer(self, *hosts: Host, **how: Any) -> None:
+        """Let machines offer an agent; the keywords are those of `OfferAgent`."""
+        self.perform(OfferAgent(hosts=_names(hosts), **how))
+
+    def withdraw(self, *hosts: Host, agent: str = AGENT) -> None:
+        """Let machines offer an agent no longer."""
+        self.perform(WithdrawAgent(hosts=_names(hosts), agent=agent))
+
+    def call_in_a_loop(self, *hosts: Host, **how: Any) -> None:
+        """Let machines call a capability again and again; the keywords are those of `CallInALoop`."""
+        self.perform(CallInALoop(hosts=_names(hosts), **how))
+
+    # Network
+
+    def partition(self, left: Sequence[Host], right: Sequence[Host], *, one_way: bool = False) -> None:
+        """Let nothing through between two groups, or only nothing from left to right."""
+        self.perform(Partition(left=_names(left), right=_names(right), one_way=one_way))
+
+    def heal(self) -> None:
+        """End all partitions."""
+        self.perform(Heal())
+
+    def hold(self, left: Sequence[Host], right: Sequence[Host]) -> None:
+        """Let what goes between two groups wait; nothing is lost."""
+        self.perform(Hold(left=_names(left), right=_names(right)))
+
+    def release(self) -> None:
+        """Deliver what was held."""
+        self.perform(Release())
+
+    def set_weather(self, **changes: Any) -> None:
+        """Change the conditions on all paths that have none of their own; the keywords are those of `Conditions`.
+
+        What is not named is as it was when the run began; without keywords the weather is fair again.
+        """
+        self.perform(Weather(changes=changes))
+
+    def set_weather_between(self, source: Host, target: Host, **changes: Any) -> None:
+        """Give one directed path its own weather, or without keywords take it away."""
+        self.perform(PathWeather(source=_names([source]), target=_names([target]), changes=changes or None))
+
+    # What steps are made of
+
+    def perform(self, step: Step) -> None:
+        """Do one step of the story now and keep it in the record. Raises `UnknownMachine`."""
+        step = step.resolved(self)
+        if step.is_recorded:
+            self.performed.append(Performed(len(self.performed), self.timeline.now, step))
+            self.note(step.text())
+        if step.disturbs:
+            self.history.last_change_at = self.timeline.now
+        step.perform(self)
+
+    @property
+    def steps_performed(self) -> int:
+        """How many steps are in the record."""
+        return len(self.performed)
+
+    def note(self, text: str) -> None:
+        """Write what is done to the world into the trace."""
+        for listener in self.on_fault:
+            listener(text)
+        self.trace.text(trace.FAULT, self.timeline.now, -1, text)
+
+    def next_names(self, count: int) -> list[str]:
+        """The names of the next machines."""
+        first = sum(1 for host in self.nodes if not host.is_clone)
+        return [f"n{number:02d}" for number in range(first, first + count)]
+
+    def next_clone(self, host: Host) -> str:
+        """The name of the next machine with this one's key."""
+        original = self.by_node[host.node][0]
+        return f"{original.name}-clone{len(self.by_node[host.node])}"
+
+    def build(self, name: str, signer: Signer, seeds: Sequence[str]) -> Host:
+        """Put a machine into the world, with an address, an empty disk and clocks of its own."""
+        if name in self.by_name:
+            raise ValueError(f"there is a machine {name} already")
         disk = Disk(self.randomness.stream("disk", name))
         offset = float(self.randomness.stream("steady clock", name).randrange(1, STEADY_OFFSET_MAX))
         host = Host(self, len(self.nodes), name, self.new_address(), signer, disk, seeds, offset)
         self.nodes.append(host)
+        self.by_name[name] = host
         self.by_node.setdefault(host.node, []).append(host)
         self.network.attach(host)
         self.history.absent(host.index, self.now)
+        self.names.setdefault(SEEDS, [host.address])
         return host
 
     def new_address(self) -> Address:
@@ -178,138 +351,27 @@ class World:
         number = self._addresses
         return Address(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", PORT)
 
-    def start(self, host: Host, take_over: bool = False) -> None:
-        """Start the process of a machine that runs none."""
-        self._fault(f"start {host.name}")
-        self.history.present(host.index, self.now)
-        host.start(take_over)
-        self.links.host_came_up()
+    def host(self, name: str) -> Host:
+        """The machine of this name. Raises `UnknownMachine`."""
+        found = self.by_name.get(name)
+        if found is None:
+            raise UnknownMachine(f"there is no machine {name!r}")
+        return found
 
-    def _start_if_idle(self, host: Host) -> None:
-        if not host.is_running:
-            self.start(host)
+    def hosts(self, selection: Selection) -> list[Host]:
+        """The machines that a selection names. Raises `UnknownMachine`."""
+        return [self.host(name) for name in select(selection, self)]
 
-    def crash(self, *hosts: Host, host_down: bool = False) -> None:
-        """End processes without a word. With `host_down` the machines vanish, too: silence instead of refusal."""
-        for host in hosts:
-            self._fault(f"{'power off' if host_down else 'crash'} {host.name}")
-            self.history.absent(host.index, self.now)
-            if host_down:
-                host.power_off()
-            else:
-                host.stop()
+    def image(self, name: str, host: Host) -> Image:
+        """A saved image of this machine's disk, or of the one that it is a clone of."""
+        original = self.by_node[host.node][0]
+        for owner in (host.name, original.name):
+            if (name, owner) in self.images:
+                return self.images[name, owner]
+        raise UnknownMachine(f"no image {name!r} of the disk of {host.name} was saved")
 
-    def restart(
-        self,
-        *hosts: Host,
-        disk: Literal["kept", "lost"] | Image = "kept",
-        moved: bool = False,
-        take_over: bool = False,
-    ) -> None:
-        """Start processes again: with their disk, without, or with an older image; `moved`: at another address."""
-        for host in hosts:
-            if host.is_running:
-                self.crash(host)
-            if isinstance(disk, dict):
-                host.disk.replace(disk)
-            elif disk == "lost":
-                host.disk.replace({})
-            if moved:
-                self.network.move(host, self.new_address())
-            self._fault(
-                f"restart {host.name}, disk {disk if isinstance(disk, str) else 'older'}, at {host.address}"
-            )
-            self.start(host, take_over)
-
-    def pause(self, *hosts: Host) -> None:
-        """Take the processor away: messages wait, nothing is lost."""
-        for host in hosts:
-            self._fault(f"pause {host.name}")
-            self.history.absent(host.index, self.now)
-            host.pause()
-
-    def resume(self, *hosts: Host) -> None:
-        """Give it back."""
-        for host in hosts:
-            self._fault(f"resume {host.name}")
-            self.history.present(host.index, self.now)
-            host.resume()
-
-    def leave(self, *hosts: Host) -> None:
-        """Let nodes drain, say goodbye and end."""
-        for host in hosts:
-            self._fault(f"leave {host.name}")
-            self.history.absent(host.index, self.now)
-            host.engine.leave(host.now)
-            host.settle()
-
-    def clone(self, host: Host, image: Image | None = None) -> Host:
-        """A second machine with this key, a copy of the disk (or an older image) and an own address; not started."""
-        copies = len(self.by_node[host.node])
-        twin = self._build(f"{host.name}-clone{copies}", host.signer, host.seeds)
-        twin.disk.replace(image if image is not None else host.disk.image())
-        twin.application.offers = list(host.application.offers)
-        self._fault(f"clone {host.name} as {twin.name}")
-        return twin
-
-    def step_clock(self, host: Host, seconds: float) -> None:
-        """Move the wall clock of a machine. The steady clock does not notice."""
-        self._fault(f"wall clock of {host.name} {seconds:+g} s")
-        host.wall_offset += seconds
-
-    def set_name(self, name: str, addresses: Sequence[Address]) -> None:
-        """Change what a seed name leads to."""
-        self._fault(f"name {name} leads to {','.join(str(address) for address in addresses) or 'nothing'}")
-        self.names[name] = list(addresses)
-
-    # Network
-
-    def partition(self, left: Sequence[Host], right: Sequence[Host], *, one_way: bool = False) -> None:
-        """Let nothing through between two groups, or only nothing from left to right."""
-        self._fault(f"partition {_names(left)} | {_names(right)}{' (one way)' if one_way else ''}")
-        self._cut(left, right, one_way)
-        self.network.cut(left, right)
-        if not one_way:
-            self.network.cut(right, left)
-
-    def heal(self) -> None:
-        """End all partitions."""
-        self._fault("heal")
-        self.history.mended(self.now)
-        self.network.mend()
-
-    def hold(self, left: Sequence[Host], right: Sequence[Host]) -> None:
-        """Let what goes between two groups wait; nothing is lost."""
-        self._fault(f"hold {_names(left)} | {_names(right)}")
-        self._cut(left, right, one_way=False)
-        self.network.hold(left, right)
-        self.network.hold(right, left)
-
-    def release(self) -> None:
-        """Deliver what was held."""
-        self._fault("release")
-        self.history.mended(self.now)
-        self.network.release()
-
-    def set_conditions(self, conditions: Conditions) -> None:
-        """Change the weather on all paths that have none of their own."""
-        self._fault(f"conditions {conditions}")
-        self.network.conditions = conditions
-        self._note_weather()
-
-    def set_conditions_between(self, source: Host, target: Host, conditions: Conditions | None) -> None:
-        """Give one directed path its own weather, or take it away."""
-        self._fault(f"conditions {source.name} to {target.name}: {conditions}")
-        self.network.set_between(source, target, conditions)
-        self._note_weather()
-
-    def _cut(self, left: Sequence[Host], right: Sequence[Host], one_way: bool) -> None:
-        sources, targets = mask(left), mask(right)
-        self.history.cut(sources, targets, self.now)
-        if not one_way:
-            self.history.cut(targets, sources, self.now)
-
-    def _note_weather(self) -> None:
+    def note_weather(self) -> None:
+        """Tell the history how bad the weather is now at most."""
         worst_loss, worst_delay = self.network.worst()
         self.history.weather_changed(worst_loss, worst_delay, self.now)
 
@@ -384,12 +446,6 @@ class World:
         self.history.absent(host.index, self.now)
         self.history.last_change_at = self.now
 
-    def _fault(self, text: str) -> None:
-        self.history.last_change_at = self.timeline.now
-        self.trace.text(trace.FAULT, self.timeline.now, -1, text)
-        for listener in self.on_fault:
-            listener(text)
-
 
 def halves(hosts: Sequence[Host]) -> tuple[list[Host], list[Host]]:
     """The first half and the second."""
@@ -402,5 +458,5 @@ def without(hosts: Sequence[Host], *others: Host) -> list[Host]:
     return [host for host in hosts if host not in others]
 
 
-def _names(hosts: Sequence[Host]) -> str:
-    return ",".join(host.name for host in hosts)
+def _names(hosts: Sequence[Host]) -> tuple[str, ...]:
+    return tuple(host.name for host in hosts)

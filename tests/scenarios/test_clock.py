@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from reachp2p_sim.checkers.convergence import converged
+from reachp2p_sim.agreement import converged
 from reachp2p_sim.host import Host
 from reachp2p_sim.world import World
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from reachp2p_sim.agreement import converged
 from reachp2p_sim.budgets import dissemination, healing, suspicion_maximum
 from reachp2p_sim.checkers import attach_all
-from reachp2p_sim.checkers.convergence import converged
 from reachp2p_sim.host import Host
 from reachp2p_sim.scenarios.base import AGENT, CAPABILITY, employ
 from reachp2p_sim.workload import Handler, Offer

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from reachp2p_sim.agreement import agreed, converged
 from reachp2p_sim.budgets import healing
 from reachp2p_sim.checkers import attach_all
-from reachp2p_sim.checkers.convergence import agreed, converged
 from reachp2p_sim.host import Host
 from reachp2p_sim.scenarios.base import AGENT, CAPABILITY, employ
 from reachp2p_sim.workload import Handler, Offer
@@ -48,13 +48,13 @@ def test_a_clock_that_is_set_back_within_tolerance_changes_nothing_for_a_restart
 
 def test_an_older_copy_of_the_disk_is_outbid() -> None:
     world, hosts, _ = grown(seed=3, count=8)
-    image = hosts[3].disk.image()
+    world.save_disk(hosts[3], image="old")
     for _ in range(3):
         world.restart(hosts[3])
         world.run_until(agreed, limit=10)
     world.crash(hosts[3])
     world.run(1)
-    world.restart(hosts[3], disk=image)
+    world.restart(hosts[3], disk="old")
     world.run_until(agreed, limit=10)
     life = hosts[3].life
     assert life is not None

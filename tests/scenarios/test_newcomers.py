@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from reachp2p_sim.agreement import converged
 from reachp2p_sim.checkers import attach_all
-from reachp2p_sim.checkers.convergence import converged
 from reachp2p_sim.host import Host
 from reachp2p_sim.run import RunConfig, run_scenario
 from reachp2p_sim.scenarios.base import AGENT, CAPABILITY

@@ -160,7 +160,7 @@ def test_no_resurrection_sees_a_dead_life_return_that_is_really_over(watched: Wa
 
 def test_no_resurrection_allows_the_return_of_what_only_looked_dead(watched: Watched) -> None:
     a, b = watched.hosts(2)
-    watched.world.set_conditions(Conditions(loss=0.5))
+    watched.world.set_weather(loss=0.5)
     watched.sees(a, b, DEAD)
     watched.sees(a, b, ALIVE, incarnation=1)
     watched.sees(a, b, LEFT)
@@ -199,7 +199,7 @@ def test_accuracy_allows_a_burial_that_has_a_reason(watched: Watched, excuse: st
             watched.world.partition([a], [b])
             watched.world.heal()
         case "loss":
-            watched.world.set_conditions(Conditions(loss=0.3))
+            watched.world.set_weather(loss=0.3)
         case "former life":
             watched.begin(b, epoch=2)
     watched.sees(a, b, DEAD, life=life)

@@ -70,10 +70,10 @@ def test_a_lost_disk_is_empty_and_an_older_image_is_older(story: Story) -> None:
     (a,) = story.world.add_nodes(1)
     story.want(a, Persist(Ticket(1), Table.HEADS, b"k", b"old"))
     story.world.run(1)
-    image = a.disk.image()
+    story.world.save_disk(a, image="old")
     story.want(a, Persist(Ticket(2), Table.HEADS, b"k", b"new"))
     story.world.run(1)
-    story.world.restart(a, disk=image)
+    story.world.restart(a, disk="old")
     assert a.disk.rows == {Table.HEADS: {b"k": b"old"}}
     story.world.restart(a, disk="lost")
     assert a.disk.rows == {}
@@ -120,7 +120,7 @@ def test_the_wall_clock_is_reported_and_can_be_stepped(story: Story) -> None:
 def test_seed_names_are_asked_for_again(story: Story) -> None:
     a, b = story.world.add_nodes(2)
     assert story.script(b).seeds == [a.address]
-    story.world.set_name(SEEDS, [b.address])
+    story.world.set_name(SEEDS, [b])
     story.world.run(RESOLVE_INTERVAL)
     assert story.script(b).seeds == [b.address]
 

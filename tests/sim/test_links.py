@@ -41,7 +41,7 @@ def test_a_dial_takes_two_round_trips(story: Story) -> None:
 def test_frames_arrive_in_order_in_any_weather(story: Story) -> None:
     a, b = story.world.add_nodes(2)
     connect(story, a, b)
-    story.world.set_conditions(Conditions(delay=0.001, spread=0.05, loss=0.3))
+    story.world.set_weather(delay=0.001, spread=0.05, loss=0.3)
     sent = [number.to_bytes(2, "big") for number in range(300)]
     story.want(a, *[SendFrame(UP, data) for data in sent])
     story.world.run(120)

@@ -131,7 +131,7 @@ def test_more_traffic_on_one_path_shifts_nothing_on_another() -> None:
 
 def test_one_path_can_have_weather_of_its_own(story: Story) -> None:
     a, b = story.world.add_nodes(2)
-    story.world.set_conditions_between(a, b, Conditions(loss=1.0))
+    story.world.set_weather_between(a, b, loss=1.0)
     send(story, a, b)
     send(story, b, a)
     story.world.run(1)

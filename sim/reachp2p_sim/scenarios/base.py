@@ -6,16 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from reachp2p.core.commands import RouteQuery
-from reachp2p_sim.checkers.convergence import converged
+from reachp2p_sim.agreement import converged
 from reachp2p_sim.host import Host
 from reachp2p_sim.violation import Violation
-from reachp2p_sim.workload import Handler, Loop, Offer
 from reachp2p_sim.world import World
 
 Value: TypeAlias = float | int | str
-CAPABILITY = "work.do"
-AGENT = "work/doer"
 
 
 class Options:
@@ -79,19 +75,20 @@ def grow(world: World, options: Options, *, within: float = 1.0, work: bool = Tr
     """Start the nodes within a second, give them work, and wait until all see all."""
     hosts = world.add_nodes(options.nodes, within=within)
     if work:
-        employ(hosts)
+        employ(world, hosts)
     world.run(within)
     world.timings["all_see_all"] = world.run_until(converged, limit=30)
     return hosts
 
 
-def employ(hosts: list[Host], handler: Handler | None = None) -> None:
-    """Every third machine offers an agent, every fourth calls its capability again and again."""
-    for number, host in enumerate(hosts):
-        if number % 3 == 0:
-            host.application.offer(Offer.simple(AGENT, CAPABILITY, handler or Handler()))
-        if number % 4 == 1:
-            host.application.call_in_a_loop(Loop(RouteQuery(capability=CAPABILITY)))
+def employ(world: World, hosts: list[Host], **handler: float) -> None:
+    """Every third machine offers an agent, every fourth calls its capability again and again.
+
+    The keywords are those of `OfferAgent`: service_time, fails, hangs.
+    """
+    world.offer(*hosts[::3], **handler)
+    if callers := hosts[1::4]:
+        world.call_in_a_loop(*callers)
 
 
 def settle(world: World, limit: float) -> float:

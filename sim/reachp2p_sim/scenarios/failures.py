@@ -7,9 +7,8 @@ from statistics import median
 from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p_sim.budgets import completeness, healing
 from reachp2p_sim.host import Host
-from reachp2p_sim.network import Conditions
-from reachp2p_sim.scenarios.base import AGENT, CAPABILITY, Options, employ, grow, require, scenario, settle
-from reachp2p_sim.workload import Handler, Offer
+from reachp2p_sim.scenarios.base import Options, employ, grow, require, scenario, settle
+from reachp2p_sim.steps.work import CAPABILITY
 from reachp2p_sim.world import World
 
 
@@ -71,9 +70,8 @@ def crash(world: World, options: Options) -> None:
 def process_kill(world: World, options: Options) -> None:
     """B3.31: out of every routing table in a median of at most one period; refusal evidence at work."""
     hosts = grow(world, options, work=False)
-    employ(hosts, Handler())
-    for host in hosts[1:]:
-        host.application.offer(Offer.simple(AGENT, CAPABILITY, Handler()))
+    employ(world, hosts)
+    world.offer(*hosts[1:])
     world.run(5)
     times: list[float] = []
     victims = world.randomness.stream("victims").sample(
@@ -107,10 +105,9 @@ def process_kill(world: World, options: Options) -> None:
 def lossy(world: World, options: Options) -> None:
     """B3.3: nobody healthy is declared DEAD at up to 10 % loss (checker `accuracy`)."""
     grow(world, options)
-    fair = world.network.conditions
-    world.set_conditions(Conditions(fair.delay, fair.spread, options.number("loss")))
+    world.set_weather(loss=options.number("loss"))
     world.run(options.number("seconds"))
-    world.set_conditions(fair)
+    world.set_weather()
     settle(world, healing(options.nodes, world.protocol))
 
 
@@ -146,7 +143,7 @@ def pause(world: World, options: Options) -> None:
 def hanging_handlers(world: World, options: Options) -> None:
     """One end for each call: result, error, refused, node lost, outcome unknown or out of time, never nothing."""
     hosts = grow(world, options, work=False)
-    employ(hosts, Handler(service_time=0.2, fails=0.33, hangs=0.33))
+    employ(world, hosts, service_time=0.2, fails=0.33, hangs=0.33)
     world.run(options.number("seconds") / 2)
     world.crash(hosts[3], hosts[6])
     world.run(options.number("seconds") / 2)
@@ -175,13 +172,13 @@ def slow_disk(world: World, options: Options) -> None:
             accused.append(f"{host.name} holds it {event.new}")
 
     world.on_event.append(on_event)
-    slow.disk.conditions.latency = 3.0
+    world.set_disk(slow, latency=3.0)
     newcomers = world.add_nodes(4, within=2.0)
     world.run(20)
-    slow.disk.conditions.failure = "no space left on device"
+    world.set_disk(slow, latency=3.0, failure="no space left on device")
     world.crash(newcomers[0])
     world.run(40)
-    slow.disk.conditions.failure, slow.disk.conditions.latency = None, 0.002
+    world.set_disk(slow)
     require(world, not accused, f"a slow disk made its node look dead: {accused[:3]}")
     settle(world, healing(len(world.running), world.protocol))
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from reachp2p.core.commands import RouteQuery
 from reachp2p_sim.budgets import healing
-from reachp2p_sim.scenarios.base import AGENT, CAPABILITY, Options, grow, require, scenario, settle
-from reachp2p_sim.workload import Handler, Loop, Offer
+from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
+from reachp2p_sim.steps.work import CAPABILITY
 from reachp2p_sim.world import World
 
 LOOK = 0.01
@@ -29,8 +28,7 @@ def newcomer_calls(world: World, options: Options) -> None:
     Handlers may not run twice, so only what certainly was not sent can go to another instance.
     """
     hosts = grow(world, options, work=False)
-    for host in hosts:
-        host.application.offer(Offer.simple(AGENT, CAPABILITY, Handler(), repeatable=False))
+    world.offer(*hosts, repeatable=False)
     world.run(2)
     chance = world.randomness.stream("newcomers")
     world.crash(*chance.sample(hosts[1:], len(hosts) // 2))
@@ -43,8 +41,7 @@ def newcomer_calls(world: World, options: Options) -> None:
             return newcomer.engine.is_callable(CAPABILITY)  # noqa: B023 (asked before the next round only)
 
         worst = max(worst, world.run_until(ready, limit=options.number("ready_within"), every=LOOK))
-        loop = Loop(RouteQuery(capability=CAPABILITY), think_time=0.05)
-        newcomer.application.call_in_a_loop(loop, at_once=True)
+        world.call_in_a_loop(newcomer, think_time=0.05, at_once=True)
     world.run(options.number("seconds"))
     world.timings["ready_worst"] = worst
     codes = world.ledger.codes

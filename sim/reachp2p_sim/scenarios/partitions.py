@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from reachp2p.core.events import MemberState
+from reachp2p_sim.agreement import converged
 from reachp2p_sim.budgets import healing
-from reachp2p_sim.checkers.convergence import converged
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
 from reachp2p_sim.world import SEEDS, World, halves, without
 
@@ -95,7 +95,7 @@ def stale_seeds(world: World, options: Options) -> None:
     world.crash(*hosts)
     world.restart(*hosts, moved=True)
     world.run(options.number("stale"))
-    world.set_name(SEEDS, [hosts[0].address])
+    world.set_name(SEEDS, [hosts[0]])
     world.timings["formed_after"] = settle(world, healing(options.nodes, world.protocol))
 
 
@@ -114,5 +114,5 @@ def late_names(world: World, options: Options) -> None:
         world.start(host)
     world.run(options.number("late"))
     require(world, not converged(world), "the nodes found each other without an address")
-    world.set_name(SEEDS, [hosts[0].address])
+    world.set_name(SEEDS, [hosts[0]])
     world.timings["formed_after"] = settle(world, 60.0)

@@ -9,7 +9,6 @@ from random import Random
 
 from reachp2p_sim.budgets import healing
 from reachp2p_sim.host import Host
-from reachp2p_sim.network import Conditions
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
 from reachp2p_sim.world import SEEDS, World
 
@@ -30,7 +29,7 @@ SEED_NODES = 3
 def random_faults(world: World, options: Options) -> None:
     """B3.30: safety while faults go on, liveness after them."""
     hosts = grow(world, options)
-    world.set_name(SEEDS, [seed.address for seed in hosts[:SEED_NODES]])
+    world.set_name(SEEDS, hosts[:SEED_NODES])
     chance = world.randomness.stream("faults")
     until = world.now + options.number("seconds")
     while world.now < until:
@@ -71,7 +70,7 @@ def _one_fault(world: World, hosts: list[Host], chance: Random) -> None:
             world.restart(host, disk="lost")
         case "move" if not host.is_running:
             world.restart(host, moved=True)
-            world.set_name(SEEDS, [seed.address for seed in hosts[:SEED_NODES]])
+            world.set_name(SEEDS, hosts[:SEED_NODES])
         case "pause" if is_active:
             world.pause(host)
         case "resume" if host.is_paused:
@@ -85,8 +84,7 @@ def _one_fault(world: World, hosts: list[Host], chance: Random) -> None:
         case "heal":
             world.heal()
         case "loss":
-            fair = world.network.conditions
-            world.set_conditions(Conditions(fair.delay, fair.spread, chance.choice((0.0, 0.0, 0.05, 0.2))))
+            world.set_weather(loss=chance.choice((0.0, 0.0, 0.05, 0.2)))
         case _:
             return
 
@@ -94,8 +92,7 @@ def _one_fault(world: World, hosts: list[Host], chance: Random) -> None:
 def _heal_everything(world: World, hosts: list[Host], chance: Random) -> None:
     """Heal for good. A drawn part of the stopped machines stays off: what does not run need not converge."""
     world.heal()
-    fair = world.network.conditions
-    world.set_conditions(Conditions(fair.delay, fair.spread, 0.0))
+    world.set_weather()
     for host in hosts:
         if host.is_paused:
             world.resume(host)

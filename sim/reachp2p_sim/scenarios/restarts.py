@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import Event, Fenced, MemberState, StartRefused
+from reachp2p_sim.agreement import agreed, converged
 from reachp2p_sim.budgets import completeness, dissemination, healing
-from reachp2p_sim.checkers.convergence import agreed, converged
 from reachp2p_sim.host import Host
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
-from reachp2p_sim.workload import Handler, Loop, Offer
 from reachp2p_sim.world import World, halves
 
 
@@ -245,9 +243,8 @@ def clone_across_split(world: World, options: Options) -> None:
     chosen = _chosen(world, hosts, "clone")
     rest = [host for host in hosts if host is not chosen]
     left, right = halves(rest)
-    chosen.application.offer(Offer.simple("work/cloned", "work.cloned", Handler(service_time=0.05)))
-    for host in rest:
-        host.application.call_in_a_loop(Loop(RouteQuery(capability="work.cloned"), think_time=0.2))
+    world.offer(chosen, agent="work/cloned", capability="work.cloned", service_time=0.05)
+    world.call_in_a_loop(*rest, capability="work.cloned", think_time=0.2)
     if options.number("equal"):
         world.crash(chosen)
     twin = world.clone(chosen)
@@ -286,11 +283,11 @@ def clone_beside(world: World, options: Options) -> None:
     """B51: uniqueness is checked before anything is announced."""
     hosts = grow(world, options)
     chosen = _chosen(world, hosts, "clone")
-    image = chosen.disk.image()
+    world.save_disk(chosen, image="before")
     life = chosen.life
     world.restart(chosen)
     seen_again(world, chosen, limit=10)
-    twin = world.clone(chosen, image)
+    twin = world.clone(chosen, "before")
     world.start(twin)
     world.run_until(lambda _: not twin.is_running, limit=30)
     require(world, isinstance(twin.ended_by, StartRefused), f"the second was not refused: {twin.ended_by}")

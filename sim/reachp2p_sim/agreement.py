@@ -1,0 +1,66 @@
+"""What a story may wait for: views that agree. `agreed` is about who is ALIVE, `converged` about all that is signed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from reachp2p_sim.view import fingerprint
+
+if TYPE_CHECKING:
+    from reachp2p_sim.world import World
+
+
+class Condition:
+    """A condition for `world.run_until` that has a name and can say what is missing."""
+
+    def __init__(self, name: str, holds: Callable[[World], bool]) -> None:
+        self.__name__ = name
+        self._holds = holds
+
+    def __call__(self, world: World) -> bool:
+        return self._holds(world)
+
+    def explain(self, world: World) -> str:
+        """Who sees what wrongly."""
+        return differences(world)
+
+
+def _alive_sets_agree(world: World) -> bool:
+    truth = world.alive_fingerprint()
+    if truth is None:
+        return False
+    for host in world.running:
+        life = host.life
+        if life is None or host.view.alive ^ fingerprint(life) != truth:
+            return False
+    return True
+
+
+def _views_agree(world: World) -> bool:
+    return _alive_sets_agree(world) and len({host.engine.view_hash() for host in world.running}) <= 1
+
+
+agreed = Condition("agreed", _alive_sets_agree)
+"""Every running node sees exactly the running lives as ALIVE."""
+converged = Condition("converged", _views_agree)
+"""And all hold the same signed facts and verdicts."""
+
+CONDITIONS = {condition.__name__: condition for condition in (agreed, converged)}
+
+
+def differences(world: World) -> str:
+    """In a few words who sees what wrongly, for the message of a violation."""
+    truth = {host.life.life_id: host for host in world.running if host.life is not None}
+    found: list[str] = []
+    for host in world.running:
+        seen = {held.life.life_id for held in host.view.members.values() if held.state.value == "ALIVE"}
+        missing = [other.name for life, other in truth.items() if life not in seen and other is not host]
+        extra = len([life for life in seen if life not in truth])
+        if missing or extra:
+            found.append(f"{host.name} misses {','.join(missing[:4]) or 'nobody'} and has {extra} too many")
+    hashes: dict[bytes, int] = {}
+    for host in world.running:
+        hashes[host.engine.view_hash()] = hashes.get(host.engine.view_hash(), 0) + 1
+    sizes = "/".join(str(count) for count in sorted(hashes.values(), reverse=True))
+    return "; ".join(found[:4] or ["the ALIVE sets agree"]) + f"; groups of equal view hash: {sizes}"

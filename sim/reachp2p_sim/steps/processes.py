@@ -1,0 +1,229 @@
+"""Steps about machines and the processes on them: add, start, crash, restart, pause, resume, leave, clone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from msgspec import Meta
+
+from reachp2p_sim.selection import Selection
+from reachp2p_sim.steps.base import Step
+
+if TYPE_CHECKING:
+    from reachp2p_sim.world import World
+
+Seconds = Annotated[float, Meta(ge=0)]
+
+
+class AddNodes(Step, frozen=True, kw_only=True):
+    """Add machines, and start them at moments drawn from the next `within` seconds unless `start` is false.
+
+    `names` are chosen when it is done, if there are none: the next free ones.
+    """
+
+    count: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    within: Seconds = 0.0
+    seeds: tuple[str, ...] = ("seeds",)
+    start: bool = True
+    names: tuple[str, ...] = ()
+
+    machines: ClassVar[tuple[str, ...]] = ("names",)
+
+    def resolved(self, world: World) -> Step:
+        """With the names of the machines to come."""
+        if self.names:
+            return self
+        names = tuple(world.next_names(self.count))
+        return AddNodes(within=self.within, seeds=self.seeds, start=self.start, names=names)
+
+    def perform(self, world: World) -> None:
+        """Build them all, then start each at its moment."""
+        hosts = [world.build(name, world.signing.signer(name), self.seeds) for name in self.names]
+        if not self.start:
+            return
+        for host in hosts:
+            if self.within:
+                moment = world.randomness.stream("start", host.name).random() * self.within
+                world.timeline.after(moment, _start_if_idle, (world, host.name))
+            else:
+                start(world, host.name)
+
+
+class Start(Step, frozen=True, kw_only=True):
+    """Start the process of machines that run none."""
+
+    hosts: Selection
+    take_over: bool = False
+
+    machines: ClassVar[tuple[str, ...]] = ("hosts",)
+
+    def perform(self, world: World) -> None:
+        """At once."""
+        for name in self.hosts:
+            start(world, name, self.take_over)
+
+
+class Crash(Step, frozen=True, kw_only=True):
+    """End processes without a word. With `host_down` the machines vanish too: silence instead of refusal."""
+
+    hosts: Selection
+    host_down: bool = False
+
+    machines: ClassVar[tuple[str, ...]] = ("hosts",)
+
+    def perform(self, world: World) -> None:
+        """At once; what runs no process stays as it is."""
+        for name in self.hosts:
+            crash(world, name, self.host_down)
+
+
+class Restart(Step, frozen=True, kw_only=True):
+    """Start processes again (ending them first): with their disk, without, or with a saved image of it.
+
+    `moved`: at another address. `disk` may be `kept`, `lost`, or the name of an image (`save-disk`).
+    """
+
+    hosts: Selection
+    disk: str = "kept"
+    moved: bool = False
+    take_over: bool = False
+
+    machines: ClassVar[tuple[str, ...]] = ("hosts",)
+
+    def perform(self, world: World) -> None:
+        """One after the other."""
+        for name in self.hosts:
+            host = world.host(name)
+            crash(world, name)
+            if self.disk != "kept":
+                host.disk.replace({} if self.disk == "lost" else world.image(self.disk, host))
+            if self.moved:
+                world.network.move(host, world.new_address())
+            start(world, name, self.take_over)
+
+
+class Pause(Step, frozen=True, kw_only=True):
+    """Take the processor away: messages wait, nothing is lost (Lifeguard §V)."""
+
+    hosts: Selection
+
+    machines: ClassVar[tuple[str, ...]] = ("hosts",)
+
+    def perform(self, world: World) -> None:
+        """Those that run and are not paused."""
+        for name in self.hosts:
+            host = world.host(name)
+            if host.is_running and not host.is_paused:
+                world.history.absent(host.index, world.now)
+                host.pause()
+
+
+class Resume(Step, frozen=True, kw_only=True):
+    """Give the processor back."""
+
+    hosts: Selection
+
+    machines: ClassVar[tuple[str, ...]] = ("hosts",)
+
+    def perform(self, world: World) -> None:
+        """Those that are paused."""
+        for name in self.hosts:
+            host = world.host(name)
+            if host.is_paused:
+                world.history.present(host.index, world.now)
+                host.resume()
+
+
+class Leave(Step, frozen=True, kw_only=True):
+    """Let nodes drain, say goodbye and end."""
+
+    hosts: Selection
+
+    machines: ClassVar[tuple[str, ...]] = ("hosts",)
+
+    def perform(self, world: World) -> None:
+        """Those that run."""
+        for name in self.hosts:
+            host = world.host(name)
+            if host.is_running:
+                world.history.absent(host.index, world.now)
+                host.engine.leave(host.now)
+                host.settle()
+
+
+class Clone(Step, frozen=True, kw_only=True):
+    """A second machine with the key of each of these and a copy of its disk (or of a saved image); it is not started.
+
+    The twin of n03 is called `n03-clone1`, the next one `n03-clone2`, and has an address of its own.
+    """
+
+    hosts: Selection
+    image: str | None = None
+
+    machines: ClassVar[tuple[str, ...]] = ("hosts",)
+
+    def perform(self, world: World) -> None:
+        """The twin offers what the original offers."""
+        for host in world.hosts(self.hosts):
+            twin = world.build(world.next_clone(host), host.signer, host.seeds)
+            twin.disk.replace(host.disk.image() if self.image is None else world.image(self.image, host))
+            twin.application.offers = list(host.application.offers)
+
+
+class SaveDisk(Step, frozen=True, kw_only=True):
+    """Keep a copy of what is durable on disks, under a name, to restart or clone from later."""
+
+    hosts: Selection
+    image: str
+
+    machines: ClassVar[tuple[str, ...]] = ("hosts",)
+    disturbs: ClassVar[bool] = False
+
+    def perform(self, world: World) -> None:
+        """A later image of the same name and machine replaces an earlier one."""
+        for host in world.hosts(self.hosts):
+            world.images[self.image, host.name] = host.disk.image()
+
+
+class ShowName(Step, frozen=True, kw_only=True):
+    """From its next start on a node tells others this display name; two nodes may have one."""
+
+    hosts: Selection
+    shown: str
+
+    machines: ClassVar[tuple[str, ...]] = ("hosts",)
+    disturbs: ClassVar[bool] = False
+
+    def perform(self, world: World) -> None:
+        """Names are for people: nothing is decided by them."""
+        for host in world.hosts(self.hosts):
+            host.shown_name = self.shown
+
+
+def start(world: World, name: str, take_over: bool = False) -> None:
+    """Start a process unless one runs there."""
+    host = world.host(name)
+    if host.is_running:
+        return
+    world.note(f"start {name}")
+    world.history.last_change_at = world.now
+    world.history.present(host.index, world.now)
+    host.start(take_over)
+    world.links.host_came_up()
+
+
+def crash(world: World, name: str, host_down: bool = False) -> None:
+    """End a process if one runs there; switch the machine off if that is wanted."""
+    host = world.host(name)
+    if not host.is_running and not (host_down and host.is_up):
+        return
+    world.note(f"{'power off' if host_down else 'crash'} {name}")
+    world.history.absent(host.index, world.now)
+    if host_down:
+        host.power_off()
+    else:
+        host.stop()
+
+
+def _start_if_idle(argument: tuple[World, str]) -> None:
+    start(*argument)
