@@ -1,11 +1,11 @@
 # Everything a newcomer needs; the first call makes .venv, later ones reuse it. Making it needs Python
 # 3.11 or newer and a package index that pip can reach.
 #
-#   make demo                          agents in separate processes, one of them killed in mid-work
-#   make test                          all tests (TESTS="tests/unit -k ring" for some of them)
-#   make check                         format, lint, types, import contracts, tests: what CI runs
-#   make sim SEED=7 SCENARIO=partition one run of the simulator (NODES=32 to say how many nodes)
-#   make clean                         remove .venv, caches and builds
+#   make demo                                   agents in separate processes, one of them killed in mid-work
+#   make test                                   all tests (TESTS="tests/unit -k ring" for some of them)
+#   make check                                  format, lint, types, import contracts, tests: what CI runs
+#   make sim SEED=7 SCENARIO=partition-halves   one run of the simulator (NODES=32 to say how many nodes)
+#   make clean                                  remove .venv, caches and builds
 #
 # PYTHON=/path/to/python3 chooses the interpreter for a new .venv.
 
@@ -17,7 +17,7 @@ MAKEFLAGS += --no-builtin-rules
 VENV := .venv
 BIN := $(VENV)/bin
 TESTS ?=
-SCENARIO ?= partition
+SCENARIO ?= partition-halves
 SEED ?= 7
 NODES ?= 32
 

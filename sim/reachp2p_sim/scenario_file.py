@@ -43,6 +43,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
+import tomli_w
 
 from reachp2p.core.settings import Protocol
 from reachp2p_sim.network import Conditions
@@ -52,7 +53,19 @@ from reachp2p_sim.steps.base import default_of
 from reachp2p_sim.steps.paths import PathWeather, Weather, changed
 
 Value: TypeAlias = float | int | str | bool
-KEYS = ("name", "summary", "nodes", "nodes_min", "cases", "options", "weather", "protocol", "limits", "groups", "steps")
+KEYS = (
+    "name",
+    "summary",
+    "nodes",
+    "nodes_min",
+    "cases",
+    "options",
+    "weather",
+    "protocol",
+    "limits",
+    "groups",
+    "steps",
+)
 MACROS: dict[str, tuple[str, ...]] = {
     "grow": ("within", "work"),
     "repeat": ("times", "steps"),
@@ -205,7 +218,7 @@ def _written_out(
     table: Mapping[str, Any], where: str, nodes: int, options: Mapping[str, Value]
 ) -> Iterator[Timed]:
     if not isinstance(table, dict) or not isinstance(table.get("do"), str):
-        raise ScenarioInvalid(f"{where}: it needs do = \"…\", one of: {', '.join(sorted([*KINDS, *MACROS]))}")
+        raise ScenarioInvalid(f'{where}: it needs do = "…", one of: {", ".join(sorted([*KINDS, *MACROS]))}')
     table = _filled(table, where, {**options, "nodes": nodes})
     word = table["do"]
     at = table.pop("at", None)
@@ -251,7 +264,7 @@ def _macro(
         work = (
             [
                 {"do": "offer-agent", "hosts": "every 3"},
-                {"do": "call-in-a-loop", "hosts": "every 4 from 1"},
+                {"do": "call-loop", "hosts": "every 4 from 1"},
             ]
             if table.get("work", True)
             else []
@@ -312,38 +325,26 @@ def write_scenario(
     steps: Sequence[Timed],
 ) -> str:
     """A scenario file with these steps; times are kept exactly, so that a record gives the same trace again."""
-    lines = [f"name = {_toml(name)}", f"summary = {_toml(summary)}", f"nodes = {nodes}"]
-    for title, table in (("weather", weather), ("protocol", protocol), ("limits", limits)):
-        if table:
-            lines += ["", f"[{title}]", *(f"{key} = {_toml(value)}" for key, value in table.items())]
-    for timed in steps:
-        lines += ["", "[[steps]]"]
-        if timed.at is not None:
-            lines.append(f"at = {timed.at!r}")
-        lines.append(f'do = "{timed.step.word()}"')
-        for column in msgspec.structs.fields(type(timed.step)):
-            value = getattr(timed.step, column.name)
-            if value is not None and (column.required or value != default_of(column)):
-                lines.append(f"{column.name} = {_toml(value)}")
-    return "\n".join(lines) + "\n"
+    tables = {"weather": dict(weather), "protocol": dict(protocol), "limits": dict(limits)}
+    return tomli_w.dumps(
+        {
+            "name": name,
+            "summary": summary,
+            "nodes": nodes,
+            **{title: table for title, table in tables.items() if table},
+            "steps": [_table(timed) for timed in steps],
+        }
+    )
 
 
-def _toml(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return repr(value)
-    if isinstance(value, str):
-        return msgspec.json.encode(value).decode()  # a JSON string is a TOML basic string
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_key(key)} = {_toml(item)}" for key, item in value.items()) + " }"
-    if isinstance(value, list | tuple):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
-    raise TypeError(f"TOML has no {type(value).__name__}")
-
-
-def _key(key: str) -> str:
-    return key if key.replace("_", "").replace("-", "").isalnum() else _toml(key)
+def _table(timed: Timed) -> dict[str, Any]:
+    table: dict[str, Any] = {} if timed.at is None else {"at": timed.at}
+    table["do"] = timed.step.word()
+    for column in msgspec.structs.fields(type(timed.step)):
+        value = getattr(timed.step, column.name)
+        if value is not None and (column.required or value != default_of(column)):
+            table[column.name] = msgspec.to_builtins(value)
+    return table
 
 
 __all__ = [

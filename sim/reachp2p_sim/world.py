@@ -33,8 +33,8 @@ from reachp2p_sim.disk import Disk, Image
 from reachp2p_sim.history import History
 from reachp2p_sim.host import Host
 from reachp2p_sim.links import Links
-from reachp2p_sim.observer import Observer
 from reachp2p_sim.network import Conditions, Network
+from reachp2p_sim.observer import Observer
 from reachp2p_sim.randomness import Randomness
 from reachp2p_sim.selection import Selection, UnknownMachine, select
 from reachp2p_sim.signing import Ed25519Signing, KeyedHashSigning, Signing
@@ -54,7 +54,7 @@ from reachp2p_sim.steps.processes import (
     Start,
 )
 from reachp2p_sim.steps.story import Expect
-from reachp2p_sim.steps.work import AGENT, CallInALoop, OfferAgent, WithdrawAgent
+from reachp2p_sim.steps.work import AGENT, CallLoop, OfferAgent, WithdrawAgent
 from reachp2p_sim.timeline import Timeline
 from reachp2p_sim.trace import Trace
 from reachp2p_sim.view import fingerprint
@@ -155,6 +155,10 @@ class World:
     def run(self, seconds: float) -> None:
         """Let time pass."""
         self.timeline.run(self.timeline.now + seconds)
+
+    def run_to(self, when: float) -> None:
+        """Let time pass until it is this late, in run time; a time that has passed is now."""
+        self.timeline.run(max(when, self.timeline.now))
 
     def run_until(self, condition: Callable[[World], bool], limit: float, every: float = 0.25) -> float:
         """Let time pass until the condition holds; returns the seconds it took. A `Violation` after `limit` seconds."""
@@ -265,8 +269,8 @@ class World:
         self.perform(WithdrawAgent(hosts=_names(hosts), agent=agent))
 
     def call_in_a_loop(self, *hosts: Host, **how: Any) -> None:
-        """Let machines call a capability again and again; the keywords are those of `CallInALoop`."""
-        self.perform(CallInALoop(hosts=_names(hosts), **how))
+        """Let machines call a capability again and again; the keywords are those of `CallLoop`."""
+        self.perform(CallLoop(hosts=_names(hosts), **how))
 
     # Network
 
@@ -304,6 +308,7 @@ class World:
         step = step.resolved(self)
         if step.is_recorded:
             self.performed.append(Performed(len(self.performed), self.timeline.now, step))
+        if step.acts:
             self.note(step.text())
         if step.disturbs:
             self.history.last_change_at = self.timeline.now

@@ -97,10 +97,10 @@ def test_importing_all_of_the_simulator_loads_no_runtime() -> None:
 
 
 def test_a_scenario_runs_where_the_runtime_cannot_be_imported() -> None:
-    arguments = ["reachp2p-sim", "run", "partition", "--nodes", "5", "--seed", "7", "--json"]
+    arguments = ["reachp2p-sim", "run", "partition-halves", "--nodes", "5", "--seed", "7", "--json"]
     done = run(
         f"{BLOCK}\nsys.argv = {arguments!r}\nfrom reachp2p._scripts import sim_main\nsys.exit(sim_main())"
     )
     assert done.returncode == 0, done.stderr
     verdict = json.loads(done.stdout)
-    assert (verdict["scenario"], verdict["seed"], verdict["nodes"]) == ("partition", 7, 5)
+    assert (verdict["scenario"], verdict["seed"], verdict["nodes"]) == ("partition-halves", 7, 5)

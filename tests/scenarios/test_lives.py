@@ -6,7 +6,8 @@ from reachp2p_sim.agreement import agreed, converged
 from reachp2p_sim.budgets import healing
 from reachp2p_sim.checkers import attach_all
 from reachp2p_sim.host import Host
-from reachp2p_sim.scenarios.base import AGENT, CAPABILITY, employ
+from reachp2p_sim.scenarios.base import employ
+from reachp2p_sim.steps.work import AGENT, CAPABILITY
 from reachp2p_sim.workload import Handler, Offer
 from reachp2p_sim.world import World, halves
 

@@ -7,7 +7,7 @@ from reachp2p_sim.agreement import converged
 from reachp2p_sim.checkers import attach_all
 from reachp2p_sim.host import Host
 from reachp2p_sim.run import RunConfig, run_scenario
-from reachp2p_sim.scenarios.base import AGENT, CAPABILITY
+from reachp2p_sim.steps.work import AGENT, CAPABILITY
 from reachp2p_sim.workload import Handler, Loop, Offer
 from reachp2p_sim.world import World
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 from reachp2p_sim.host import Host
 from reachp2p_sim.links import QUEUE_BYTES
-from reachp2p_sim.network import Conditions
 from reachp2p_sim.scripted import Story
 from reachp2p_sim.world import LINK_SILENCE
 

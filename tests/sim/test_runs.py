@@ -61,7 +61,7 @@ def test_another_seed_or_another_delay_has_another_trace() -> None:
 
 
 def test_a_choice_by_hash_is_seen_by_its_digest() -> None:
-    run = ("partition", "--nodes", "12", "--seed", "3", "--mutant", "choice-by-hash")
+    run = ("partition-halves", "--nodes", "12", "--seed", "3", "--mutant", "choice-by-hash")
     assert _digest("1", *run) != _digest("2", *run)
 
 

@@ -14,7 +14,7 @@ from reachp2p_sim.mutants.base import Patches, mutant
 @mutant(
     "call-ends-twice",
     "the end of a call is told twice",
-    scenario="partition",
+    scenario="partition-halves",
     caught_by="single_outcome",
 )
 def call_ends_twice(patches: Patches) -> None:

@@ -141,7 +141,7 @@ def tombstone_dropped(patches: Patches) -> None:
 @mutant(
     "no-anti-entropy",
     "views are never compared",
-    scenario="partition",
+    scenario="partition-halves",
     caught_by="convergence",
 )
 def no_anti_entropy(patches: Patches) -> None:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 @mutant(
     "datagram-too-large",
     "news is packed into datagrams without a limit",
-    scenario="partition",
+    scenario="partition-halves",
     caught_by="bounded",
 )
 def datagram_too_large(patches: Patches) -> None:
@@ -61,7 +61,7 @@ def news_never_old(patches: Patches) -> None:
 @mutant(
     "choice-by-hash",
     "members are drawn from a list in the order of Python's hash, which differs in each process",
-    scenario="partition",
+    scenario="partition-halves",
     caught_by="determinism",
 )
 def choice_by_hash(patches: Patches) -> None:

@@ -1,9 +1,20 @@
-"""The named scenarios. Importing this package registers them all in `SCENARIOS`."""
+"""The named scenarios. Importing this package registers them all in `SCENARIOS`.
+
+Those that a list of steps tells are TOML files beside this one; those that measure or demand something of their own are
+Python stories.
+"""
 
 from __future__ import annotations
 
+from importlib.resources import files
+
+from reachp2p_sim.scenario_file import Value, parse_scenario
 from reachp2p_sim.scenarios import failures, newcomers, partitions, random_faults, restarts
-from reachp2p_sim.scenarios.base import SCENARIOS, Options, Scenario, Value
+from reachp2p_sim.scenarios.base import SCENARIOS, Options, Scenario, add_file, from_file
+
+for _file in sorted(files(__name__).iterdir(), key=lambda file: file.name):
+    if _file.name.endswith(".toml"):
+        add_file(parse_scenario(_file.read_bytes(), _file.name))
 
 __all__ = [
     "SCENARIOS",
@@ -11,6 +22,7 @@ __all__ = [
     "Scenario",
     "Value",
     "failures",
+    "from_file",
     "newcomers",
     "partitions",
     "random_faults",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from reachp2p_sim.agreement import converged
 from reachp2p_sim.host import Host
+from reachp2p_sim.scenario_file import ScenarioFile, Value, steps_of
 from reachp2p_sim.violation import Violation
 from reachp2p_sim.world import World
-
-Value: TypeAlias = float | int | str
 
 
 class Options:
@@ -19,15 +18,15 @@ class Options:
 
     def __init__(self, nodes: int, values: Mapping[str, Value]) -> None:
         self.nodes = nodes
-        self._values = values
+        self.values = values
 
     def number(self, name: str) -> float:
         """A numeric option."""
-        return float(self._values[name])
+        return float(self.values[name])
 
     def text(self, name: str) -> str:
         """A textual option."""
-        return str(self._values[name])
+        return str(self.values[name])
 
 
 Story: TypeAlias = Callable[[World, Options], None]
@@ -44,6 +43,14 @@ class Scenario:
     nodes_min: int
     options: dict[str, Value] = field(default_factory=dict)
     cases: tuple[str, ...] = ()
+    weather: dict[str, Any] = field(default_factory=dict)
+    """How fair weather differs from the default."""
+    protocol: dict[str, Any] = field(default_factory=dict)
+    """Constants of the protocol that differ from the defaults."""
+    limits: dict[str, float] = field(default_factory=dict)
+    """What checkers that ask the world for a limit are told."""
+    file: ScenarioFile | None = None
+    """Where it was read from, if it is a file."""
 
 
 SCENARIOS: dict[str, Scenario] = {}
@@ -66,6 +73,37 @@ def scenario(
         return story
 
     return register
+
+
+def from_file(file: ScenarioFile) -> Scenario:
+    """A scenario file as a scenario: its story performs the steps one after the other, each at its time."""
+
+    def story(world: World, options: Options) -> None:
+        world.groups.update(file.groups)
+        for timed in steps_of(file, options.nodes, options.values):
+            if timed.at is not None:
+                world.run_to(timed.at)
+            world.perform(timed.step)
+
+    return Scenario(
+        name=file.name,
+        summary=file.summary,
+        story=story,
+        nodes=file.nodes,
+        nodes_min=file.nodes_min,
+        options=dict(file.options),
+        cases=file.cases,
+        weather=dict(file.weather),
+        protocol=dict(file.protocol),
+        limits=dict(file.limits),
+        file=file,
+    )
+
+
+def add_file(file: ScenarioFile) -> None:
+    """Make a scenario file known under its name."""
+    assert file.name not in SCENARIOS, f"two scenarios are named {file.name}"
+    SCENARIOS[file.name] = from_file(file)
 
 
 # What most stories begin and end with

@@ -10,18 +10,6 @@ from reachp2p_sim.world import SEEDS, World, halves, without
 
 
 @scenario(
-    "partition", "two halves are cut for a minute and find each other again", cases=("B3.11",), cut=60.0
-)
-def partition(world: World, options: Options) -> None:
-    """B3.11."""
-    left, right = halves(grow(world, options))
-    world.partition(left, right)
-    world.run(options.number("cut"))
-    world.heal()
-    world.timings["healed_after"] = settle(world, healing(options.nodes, world.protocol))
-
-
-@scenario(
     "partition-long",
     "two halves are cut for a hundred failure time-outs, forget each other, and merge without help",
     nodes=6,

@@ -36,6 +36,8 @@ class Step(
 
     machines: ClassVar[tuple[str, ...]] = ()
     """The fields that select machines."""
+    acts: ClassVar[bool] = True
+    """Whether it does anything to the world: what does not leaves nothing in the trace."""
     is_recorded: ClassVar[bool] = True
     """Whether the record of a run keeps it."""
     may_be_empty: ClassVar[bool] = False
@@ -72,8 +74,9 @@ class Step(
         words = [self.word().replace("-", " ")]
         for field in msgspec.structs.fields(type(self)):
             value = getattr(self, field.name)
-            if field.name in self.machines and value is not None:
-                words.append(short_names(value))
+            if field.name in self.machines:
+                if value or field.required:
+                    words.append(short_names(value))
             elif field.required or value != default_of(field):
                 words.append(f"{field.name}={_shown(value)}")
         return " ".join(words)

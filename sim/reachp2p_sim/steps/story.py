@@ -22,6 +22,7 @@ class Run(Step, frozen=True, kw_only=True):
     seconds: Seconds | str
 
     disturbs: ClassVar[bool] = False
+    acts: ClassVar[bool] = False
     is_recorded: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -46,6 +47,7 @@ class Expect(Step, frozen=True, kw_only=True):
     measure: str | None = None
 
     disturbs: ClassVar[bool] = False
+    acts: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Refuse a condition or budget that there is not."""

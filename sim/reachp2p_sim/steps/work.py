@@ -59,7 +59,7 @@ class WithdrawAgent(Step, frozen=True, kw_only=True):
                 host.application.withdraw(self.agent)
 
 
-class CallInALoop(Step, frozen=True, kw_only=True):
+class CallLoop(Step, frozen=True, kw_only=True):
     """Call a capability, wait for the end, think (mean of an exponential, seconds), call again, also after a restart.
 
     The first call comes within a second, or with `at_once` this very moment.
