@@ -7,6 +7,7 @@ Exit codes: 0 every checker passed, 1 a promise was broken (or the core raised),
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,6 +29,7 @@ from reachp2p_sim.commands.shared import (
 
 if TYPE_CHECKING:
     from reachp2p_sim.run import RunResult
+    from reachp2p_sim.world import World
 
 app = typer.Typer(
     name="reachp2p-sim",
@@ -38,7 +40,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Name = Annotated[str, typer.Argument(help="A scenario, as `reachp2p-sim list` names it.")]
+Name = Annotated[str, typer.Argument(help="A scenario, as `reachp2p-sim list` names it, or a TOML file.")]
 
 
 def _print_version(wanted: bool) -> None:
@@ -105,6 +107,9 @@ def run(
     mutant: MutantName = None,
     settings: Settings = None,
     log: Annotated[Path | None, typer.Option(help="Write one line an event into this file.")] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Write what was done as a scenario file that can be run again.")
+    ] = None,
     determinism: Annotated[
         bool, typer.Option(help="Run it a second time in another process and compare the trace digests.")
     ] = True,
@@ -112,16 +117,16 @@ def run(
 ) -> None:
     """Run one scenario and print verdict, timings and trace digest."""
     from reachp2p_sim.checkers.determinism import judge, second_run
-    from reachp2p_sim.run import RunConfig, UsageError, run_scenario
+    from reachp2p_sim.run import RunConfig, UsageError, record_of, run_scenario
 
+    worlds: list[World] = []
     try:
         config = RunConfig(name, seed, nodes, mutant, pairs(settings))
         other = second_run(config) if determinism else None
-        if log is None:
-            result = run_scenario(config)
-        else:
-            with log.open("w", encoding="utf-8") as lines:
-                result = run_scenario(config, lines)
+        with nullcontext() if log is None else log.open("w", encoding="utf-8") as lines:
+            result = run_scenario(config, lines, attach=worlds.append)
+        if record is not None:
+            record.write_text(record_of(worlds[0], config), encoding="utf-8")
     except (UsageError, OSError) as error:
         usage(str(error))
     if other is not None:

@@ -53,7 +53,7 @@ def test_names_of_former_lives_are_forgotten() -> None:
     for number in range(5):
         world.crash(hosts[2])
         world.run(8)
-        hosts[2].name = f"renamed-{number}"
+        world.show_name(hosts[2], shown=f"renamed-{number}")
         world.restart(hosts[2])
         world.run(5)
     assert sorted(hosts[0].engine._consequences._by_name) == ["n00", "n01", "renamed-4"]

@@ -45,7 +45,7 @@ def test_a_start_of_all_at_once_opens_few_links_that_are_not_kept(seed: int) -> 
     world = World(seed)
     attach_all(world)
     hosts = world.add_nodes(64, within=0.01)
-    employ(hosts, Handler())
+    employ(world, hosts)
     world.run(0.5)
     assert world.run_until(converged, limit=2.5, every=0.05) <= 2.5
     world.run(5)
@@ -91,7 +91,7 @@ def test_a_return_costs_one_refutation_and_no_new_life() -> None:
 
 def test_calls_go_on_in_both_halves_of_a_partition() -> None:
     world, hosts = grown(seed=5, count=12)
-    employ(hosts, Handler())
+    employ(world, hosts)
     world.run(5)
     left, right = halves(hosts)
     world.partition(left, right)

@@ -121,7 +121,7 @@ def test_two_keys_with_one_name_are_both_members_and_are_flagged_once() -> None:
 
 def test_a_node_that_leaves_while_it_is_called_fails_no_call() -> None:
     world, hosts, _ = grown(seed=8, count=9)
-    employ(hosts, Handler(service_time=0.2))
+    employ(world, hosts, service_time=0.2)
     world.run(10)
     world.leave(hosts[3])
     world.run(20)
@@ -131,7 +131,7 @@ def test_a_node_that_leaves_while_it_is_called_fails_no_call() -> None:
 
 def test_a_process_killed_in_mid_work_costs_no_repeatable_call() -> None:
     world, hosts, _ = grown(seed=9, count=9)
-    employ(hosts, Handler(service_time=0.5))
+    employ(world, hosts, service_time=0.5)
     world.run(10)
     for victim in (hosts[3], hosts[6]):
         world.crash(victim)
