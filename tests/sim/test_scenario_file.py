@@ -106,7 +106,15 @@ def test_more_nodes_than_a_file_can_serve_are_refused_before_anything_runs(tmp_p
         run_scenario(RunConfig(str(path), nodes=3))
 
 
-RECORDED = ("clone-beside", "crash-restart", "hanging-handlers", "late-names", "lossy", "random-faults", "slow-disk")
+RECORDED = (
+    "clone-beside",
+    "crash-restart",
+    "hanging-handlers",
+    "late-names",
+    "lossy",
+    "random-faults",
+    "slow-disk",
+)
 """Between them they perform nearly every kind of step."""
 
 
