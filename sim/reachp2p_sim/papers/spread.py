@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from reachp2p.core.events import Event, RecordChanged
-from reachp2p_sim.checkers.convergence import agreed
+from reachp2p_sim.agreement import agreed
 from reachp2p_sim.host import Host
 from reachp2p_sim.network import Conditions
 from reachp2p_sim.workload import Handler, Offer
@@ -37,7 +37,7 @@ def measure_spread(case: SpreadCase) -> list[list[float]]:
     hosts = world.add_nodes(case.nodes)
     world.run(1.0)
     world.run_until(agreed, limit=120.0)
-    world.set_conditions(Conditions(loss=case.loss))
+    world.set_weather(loss=case.loss)
     world.run(SETTLE)
     chance = world.randomness.stream("updates")
     began_at: dict[tuple[bytes, str], float] = {}
