@@ -14,7 +14,7 @@ import reachp2p_sim
 from reachp2p.core import ids
 
 PACKAGE = "reachp2p"
-_APART = ("commands", "campaign", "papers", "report")
+_APART = ("commands", "campaign", "papers", "recording", "report", "store")
 """Parts of the simulator that look at runs and change none."""
 
 

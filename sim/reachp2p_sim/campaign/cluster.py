@@ -14,7 +14,7 @@ from reachp2p_sim.campaign.plan import Task
 from reachp2p_sim.campaign.pool import HANDED_OUT, Lost, Outcome, run
 from reachp2p_sim.run import RunConfig, RunResult, UsageError
 
-CONNECT_SECONDS_MAX = 30.0
+CONNECT_SECONDS_MAX = 15.0
 """For the scheduler to answer and for a first worker to be there."""
 
 
@@ -32,7 +32,7 @@ class Cluster:
             raise UsageError(f"--dask needs the extra: pip install 'reachp2p[dask]' ({error})") from error
         self._run_seconds_max = run_seconds_max
         try:
-            self._client = Client(address, timeout=CONNECT_SECONDS_MAX, set_as_default=False)
+            self._client = Client(address, timeout=CONNECT_SECONDS_MAX)
         except (OSError, ValueError) as error:
             raise UsageError(f"--dask {address}: no scheduler answers there: {error}") from error
         try:
