@@ -309,7 +309,7 @@ class Links:
                 self._push(peer, LinkEnd.LOST)
 
     def _await_silence(self, end: End) -> None:
-        share = fraction(self._randomness.number("silence", end.host.index, end.process, end.link))
+        share = fraction(self._randomness.number("silence", end.host.name, end.process, end.link))
         self._timeline.after(self._silence * (1.0 + share), self._on_silence, (end, end.stalled_at))
 
     def _on_silence(self, argument: tuple[End, float | None]) -> None:

@@ -126,7 +126,7 @@ class Network:
         path = source.index << 32 | target.index
         counter = self._counters.get(path)
         if counter is None:
-            counter = self._randomness.number("path", source.index, target.index)
+            counter = self._randomness.number("path", source.name, target.name)
         counter = self._counters[path] = step(counter)
         conditions = self._default.conditions
         if conditions.loss and fraction(mix(counter ^ LOSS_SALT)) < conditions.loss:
@@ -158,7 +158,7 @@ class Network:
         path = source.index << 32 | target.index
         counter = self._counters.get(path)
         if counter is None:
-            counter = self._randomness.number("path", source.index, target.index)
+            counter = self._randomness.number("path", source.name, target.name)
         counter = self._counters[path] = step(counter)
         now = self._timeline.now
         arrivals = self.weather(source, target).carry(path, data, address, number, counter, now, self.tally)
@@ -182,7 +182,7 @@ class Network:
         path = source.index << 32 | target.index
         counter = self._segment_counters.get(path)
         if counter is None:
-            counter = self._randomness.number("segments", source.index, target.index)
+            counter = self._randomness.number("segments", source.name, target.name)
         delay, counter = self.weather(source, target).segment(
             path, size, retransmit, counter, self._timeline.now
         )
