@@ -323,6 +323,10 @@ class Engine:
         """Why `is_callable` is false: 1301 or 1303 with how many instances are known, in which states."""
         return self._questions.why_not_callable(capability, has_synced=self._upkeep.has_synced)
 
+    def is_probing(self, node: NodeId) -> bool:
+        """Whether a probe of this member of our own is under way."""
+        return self._parts.prober.is_probing(node)
+
     def schema(self, digest: bytes) -> bytes | None:
         """A JSON Schema by its hash, if it is here."""
         return self._parts.schemas.get(digest)

@@ -35,6 +35,7 @@ from reachp2p.core.trust.signer import Signer
 from reachp2p_sim import trace
 from reachp2p_sim.disk import Disk
 from reachp2p_sim.links import End
+from reachp2p_sim.tap import Tap
 from reachp2p_sim.view import View
 from reachp2p_sim.workload import Application
 
@@ -72,6 +73,7 @@ class Host:
         self.seeds = tuple(seeds)
         self.steady_offset = steady_offset
         self.wall_offset = 0.0
+        self._told_wall_offset = 0.0
         self.cut = 0
         """Bit j: nothing gets from here to host j. Set by the network."""
         self.held = 0
@@ -90,6 +92,8 @@ class Host:
         self.ended_by: Event | None = None
         """What the last process said when it ended by itself: `Fenced`, `StartRefused` or `DrainFinished`."""
         self.started_at = 0.0
+        self.tap: Tap | None = None
+        """Who looks closely at what this host hears and sends; usually nobody (`tap.listen`)."""
         self._engine: Engine | None = None
         self._paused: list[tuple[Callable[[Any], None], Any]] | None = None
         self._accepted = 0
@@ -146,6 +150,11 @@ class Host:
         """The wall clock of this machine, Unix seconds."""
         return self.world.wall_start + self._timeline.now + self.wall_offset
 
+    @property
+    def told_wall(self) -> float:
+        """The time of day as the process knows it: from the last report of the wall clock, by the steady clock."""
+        return self.world.wall_start + self._timeline.now + self._told_wall_offset
+
     # Process
 
     def start(self, take_over: bool = False) -> None:
@@ -177,6 +186,7 @@ class Host:
         )
         engine.set_seeds(self._seed_addresses(), self.now)
         self.application.process_started()
+        self._told_wall_offset = self.wall_offset
         engine.start(self.now, self.wall)
         self._timeline.after(RESOLVE_INTERVAL, self._resolve, self.process)
         self._timeline.after(WALL_CLOCK_INTERVAL, self._report_wall_clock, self.process)
@@ -251,6 +261,8 @@ class Host:
             self._network.observer.datagram_received(self, number)
         engine.handle_datagram(source, data, now + self.steady_offset)
         self.settle()
+        if self.tap is not None:
+            self.tap.has_handled(self, data, None)
 
     def receive_damaged(self, argument: tuple[Address, bytes, int]) -> None:
         """A datagram has reached this machine with bits flipped on the way; the node must reject it, and count it."""
@@ -295,6 +307,8 @@ class Host:
                 self._links.observer.frame_received(end, data)
             self._engine.handle_frame(end.link, data, self.now)
             self.settle()
+            if self.tap is not None:
+                self.tap.has_handled(self, data, end.link)
 
     def link_writable(self, end: End, free_bytes: int) -> None:
         """The other side has acknowledged what was sent."""
@@ -369,6 +383,7 @@ class Host:
         if process == self.process and self._engine is not None:
             self._timeline.after(WALL_CLOCK_INTERVAL, self._report_wall_clock, process)
             if self._paused is None:
+                self._told_wall_offset = self.wall_offset
                 self._engine.handle_wall_clock(self.wall, self.now)
                 self.settle()
 
@@ -412,11 +427,15 @@ class Host:
     def _perform(self, effect: Effect) -> None:
         now = self._timeline.now
         if isinstance(effect, SendDatagram):  # nine of ten effects
+            if self.tap is not None:
+                self.tap.sends(self, effect.data, effect.address)
             self._network.send(self, effect.address, effect.data, now)
             return
         match effect:
             case SendFrame(link=link, data=data):
                 self._trace.data(trace.FRAME_SENT, now, self.index, data)
+                if self.tap is not None:
+                    self.tap.sends(self, data, link)
                 end = self.links.get(link)
                 if end is not None:
                     self._links.send(end, data)

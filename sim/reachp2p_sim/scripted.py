@@ -44,6 +44,7 @@ class ScriptedEngine(Engine):
         self.present_members: list[MemberView] = []
         self.present_view_hash = b""
         self.gauges: dict[str, int] = {}
+        self.probing: list[NodeId] = []
         self._node = signer.node
         self._entropy = entropy
 
@@ -146,6 +147,10 @@ class ScriptedEngine(Engine):
     def diagnostics(self) -> dict[str, int]:
         """What the script says."""
         return self.gauges
+
+    def is_probing(self, node: NodeId) -> bool:
+        """What the script says."""
+        return node in self.probing
 
     def _note(self, now: float, *what: Any) -> None:
         self.inputs.append(what)

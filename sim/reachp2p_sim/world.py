@@ -37,6 +37,7 @@ from reachp2p_sim.network import Conditions, Network
 from reachp2p_sim.observer import Observer
 from reachp2p_sim.randomness import Randomness
 from reachp2p_sim.selection import Selection, UnknownMachine, select
+from reachp2p_sim.signed import SignedFacts
 from reachp2p_sim.signing import Ed25519Signing, KeyedHashSigning, Signing
 from reachp2p_sim.steps import Step
 from reachp2p_sim.steps.machines import SetDisk, StepClock
@@ -111,6 +112,8 @@ class World:
         self.signing: Signing = (
             KeyedHashSigning(self.randomness) if signing == "keyed" else Ed25519Signing(self.randomness)
         )
+        self.signed = SignedFacts(self.cluster_id)
+        """What every key of this run has ever signed."""
         self.network = Network(self.randomness, self.timeline, self.trace, conditions or Conditions())
         self.links = Links(self.network, self.timeline, self.randomness, LINK_SILENCE)
         self.history = History()
@@ -341,6 +344,7 @@ class World:
             raise ValueError(f"there is a machine {name} already")
         disk = Disk(self.randomness.stream("disk", name))
         offset = float(self.randomness.stream("steady clock", name).randrange(1, STEADY_OFFSET_MAX))
+        signer = self.signed.recorder(signer)
         host = Host(self, len(self.nodes), name, self.new_address(), signer, disk, seeds, offset)
         self.nodes.append(host)
         self.by_name[name] = host

@@ -16,8 +16,11 @@ from reachp2p_sim.checkers.fencing import Fencing
 from reachp2p_sim.checkers.lives import Lives
 from reachp2p_sim.checkers.monotonicity import Monotonicity
 from reachp2p_sim.checkers.no_resurrection import NoResurrection
+from reachp2p_sim.checkers.ownership import Ownership
+from reachp2p_sim.checkers.refutation import Refutation
 from reachp2p_sim.checkers.single_outcome import SingleOutcome
 from reachp2p_sim.checkers.truthful_events import TruthfulEvents
+from reachp2p_sim.checkers.verdicts import Verdicts
 from reachp2p_sim.world import World
 
 CHECKERS: tuple[type[Checker], ...] = (
@@ -29,8 +32,11 @@ CHECKERS: tuple[type[Checker], ...] = (
     Lives,
     Monotonicity,
     NoResurrection,
+    Ownership,
+    Refutation,
     SingleOutcome,
     TruthfulEvents,
+    Verdicts,
 )
 
 

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p.core.ids import Life, NodeId, short
+from reachp2p.core.views import MemberView
 from reachp2p_sim.checkers.base import Checker
+from reachp2p_sim.checkers.rounds import rounds
 from reachp2p_sim.host import Host
 from reachp2p_sim.world import World
 
 RANK = {MemberState.ALIVE: 0, MemberState.SUSPECT: 1, MemberState.DEAD: 2, MemberState.LEFT: 0}
 Evidence = tuple[Life, bool, int, int]
-LOOK_INTERVAL = 1.0
-LOOKS_MAX = 256
-"""Pairs of observer and subject that are looked at in one go, so that the cost does not grow with n²."""
 
 
 def evidence(life: Life, state: MemberState, incarnation: int) -> Evidence:
@@ -35,9 +34,8 @@ class Monotonicity(Checker):
         super().__init__(world)
         self._held: dict[tuple[int, int], dict[NodeId, Evidence]] = {}
         self._versions: dict[tuple[int, int], dict[NodeId, tuple[Life, int, int]]] = {}
-        self._turn = 0
         world.on_event.append(self._on_event)
-        world.every(LOOK_INTERVAL, self._look)
+        rounds(world).on_look.append(self._look)
 
     def _on_event(self, host: Host, event: Event) -> None:
         if not isinstance(event, MemberChanged):
@@ -54,19 +52,8 @@ class Monotonicity(Checker):
             )
         held[event.node] = new
 
-    def _look(self) -> None:
-        running = self.world.running
-        looked = 0
-        while running and looked < LOOKS_MAX:
-            host = running[self._turn % len(running)]
-            self._turn += 1
-            looked += self._compare(host)
-            if self._turn % len(running) == 0:
-                break
-
-    def _compare(self, host: Host) -> int:
+    def _look(self, host: Host, members: list[MemberView]) -> None:
         versions = self._versions.setdefault((host.index, host.process), {})
-        members = host.engine.members()
         for member in members:
             old = versions.get(member.node)
             new = (member.life, member.incarnation, member.version)
@@ -75,11 +62,8 @@ class Monotonicity(Checker):
                 and old[0] == new[0]
                 and (new[1] < old[1] or (new[1] == old[1] and new[2] < old[2]))
             ):
-                self.fail(
-                    f"{short(member.node)} went from version {old[1:]} back to {new[1:]} in one life", host
-                )
+                self.fail(f"{member.name} went from version {old[1:]} back to {new[1:]} in one life", host)
             versions[member.node] = new
-        return len(members) or 1
 
 
 def _told(held: Evidence) -> str:

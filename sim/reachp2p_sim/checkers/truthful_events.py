@@ -7,11 +7,12 @@ without an event cannot hide from them.
 from __future__ import annotations
 
 from reachp2p.core.ids import short
+from reachp2p.core.views import MemberView
 from reachp2p_sim.checkers.base import Checker
+from reachp2p_sim.checkers.rounds import rounds
 from reachp2p_sim.host import Host
+from reachp2p_sim.view import Held
 from reachp2p_sim.world import World
-
-LOOK_INTERVAL = 1.0
 
 
 class TruthfulEvents(Checker):
@@ -22,23 +23,27 @@ class TruthfulEvents(Checker):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._turn = 0
-        world.every(LOOK_INTERVAL, self._look)
-
-    def _look(self) -> None:
-        running = [host for host in self.world.running if not host.is_paused]
-        if running:
-            self._compare(running[self._turn % len(running)])
-            self._turn += 1
+        rounds(world).on_look.append(self._compare)
 
     def finish(self) -> None:
         """Compare every node once more."""
         for host in self.world.running:
-            self._compare(host)
+            self._compare(host, host.engine.members())
 
-    def _compare(self, host: Host) -> None:
-        told = {node: (held.life, held.state) for node, held in host.view.members.items()}
-        held = {m.node: (m.life, m.state) for m in host.engine.members() if not m.is_self}
-        if told != held:
-            node = next(node for node in {**told, **held} if told.get(node) != held.get(node))
-            self.fail(f"told {told.get(node)} about {short(node)} and answers {held.get(node)}", host)
+    def _compare(self, host: Host, members: list[MemberView]) -> None:
+        told = host.view.members
+        others = 0
+        for member in members:
+            if not member.is_self:
+                others += 1
+                known = told.get(member.node)
+                if known is None or known.state is not member.state or known.life != member.life:
+                    self._fail(host, member.name, known, f"{member.state.value} in life {member.life}")
+        if others != len(told):
+            answered = {member.node for member in members}
+            node = next(node for node in told if node not in answered)
+            self._fail(host, short(node), told[node], "nothing")
+
+    def _fail(self, host: Host, name: str, told: Held | None, answers: str) -> None:
+        said = "nothing" if told is None else f"{told.state.value} in life {told.life}"
+        self.fail(f"told its application {said} about {name} and answers {answers}", host)

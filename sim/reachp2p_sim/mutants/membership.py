@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
 from reachp2p.core.consequences import Consequences
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import NodeId
@@ -13,6 +15,7 @@ from reachp2p.core.membership.contacts import Contacts
 from reachp2p.core.membership.detector import Detector
 from reachp2p.core.membership.member import Member, Precedence, precedence
 from reachp2p.core.membership.own import OwnNode
+from reachp2p.core.membership.probe import ProbeResult
 from reachp2p.core.membership.suspicion import Grade
 from reachp2p.core.membership.table import Change, MemberTable
 from reachp2p.core.trust.facts import Checked
@@ -53,8 +56,8 @@ def lower_life_wins(patches: Patches) -> None:
 @mutant(
     "dead-by-hearsay",
     "whoever is told that a member is DEAD believes it, without an own probe",
-    scenario="isolate-one",
-    caught_by="accuracy",
+    scenario="pause",
+    caught_by="verdicts",
 )
 def dead_by_hearsay(patches: Patches) -> None:
     def broken(
@@ -78,7 +81,7 @@ def dead_by_hearsay(patches: Patches) -> None:
     "dead-at-once",
     "one unanswered probe, without helpers, is enough for DEAD",
     scenario="lossy",
-    caught_by="accuracy",
+    caught_by="verdicts",
 )
 def dead_at_once(patches: Patches) -> None:
     def broken(self: Any, result: Any, now: float) -> list[Change]:
@@ -91,6 +94,22 @@ def dead_at_once(patches: Patches) -> None:
 
     patches.limit(indirect_probes=0)
     on_probe = patches.replace(Detector, "on_probe", broken)
+
+
+@mutant(
+    "answers-unheard",
+    "an answered probe counts as a failed one, and the doubted are not told",
+    scenario="steady",
+    caught_by="accuracy",
+)
+def answers_unheard(patches: Patches) -> None:
+    def broken(self: Any, result: ProbeResult, now: float) -> list[Change]:
+        changes: list[Change] = on_probe(self, msgspec.structs.replace(result, answered=False), now)
+        return changes
+
+    on_probe = patches.replace(Detector, "on_probe", broken)
+    patches.replace(Detector, "_accuse", lambda self, *arguments: None)
+    patches.replace(Detector, "doubt", lambda self, *arguments: None)
 
 
 @mutant(
@@ -110,13 +129,76 @@ def never_dead(patches: Patches) -> None:
     "never-refutes",
     "a node that is accused says nothing",
     scenario="pause",
-    caught_by="convergence",
+    caught_by="refutation",
 )
 def never_refutes(patches: Patches) -> None:
     def broken(self: OwnNode, incarnation: int) -> bool:
         return False
 
     patches.replace(OwnNode, "refute", broken)
+
+
+@mutant(
+    "refutes-by-ten",
+    "a refutation raises the incarnation by ten",
+    scenario="pause",
+    caught_by="refutation",
+)
+def refutes_by_ten(patches: Patches) -> None:
+    def broken(self: OwnNode, incarnation: int) -> bool:
+        rises = refute(self, incarnation)
+        self.incarnation += 9 if rises else 0
+        return bool(rises)
+
+    refute = patches.replace(OwnNode, "refute", broken)
+
+
+@mutant(
+    "refutes-unasked",
+    "a node that is told of any doubt, old or new, raises its own incarnation",
+    scenario="pause",
+    caught_by="refutation",
+)
+def refutes_unasked(patches: Patches) -> None:
+    def broken(self: OwnNode, incarnation: int) -> bool:
+        return bool(refute(self, self.incarnation))
+
+    refute = patches.replace(OwnNode, "refute", broken)
+
+
+@mutant(
+    "buried-unprobed",
+    "a suspicion whose timer has ended is DEAD, without a probe of one's own",
+    scenario="pause",
+    caught_by="verdicts",
+)
+def buried_unprobed(patches: Patches) -> None:
+    def broken(self: Any, node: NodeId, now: float) -> list[Change]:
+        suspicion = self._suspicions.get(node)
+        if suspicion is not None:
+            suspicion.probe_failed = True
+        changes: list[Change] = ends(self, node, now)
+        return changes
+
+    ends = patches.replace(Detector, "on_suspicion_ends", broken)
+    patches.replace(Detector, "on_verify_due", lambda self, node, now: None)
+
+
+@mutant(
+    "dead-is-left",
+    "a member that others say is DEAD is taken for one that has left",
+    scenario="crash",
+    caught_by="ownership",
+)
+def dead_is_left(patches: Patches) -> None:
+    def broken(self: Any, node: NodeId, state: MemberState, now: float, reason: str) -> Change | None:
+        change: Change | None = doubt(self, node, state, now, reason)
+        if change is None or state is not MemberState.DEAD:
+            return change
+        change.member.state = MemberState.LEFT
+        return msgspec.structs.replace(change, new=MemberState.LEFT)
+
+    doubt = patches.replace(MemberTable, "doubt", broken)
 
 
 @mutant(

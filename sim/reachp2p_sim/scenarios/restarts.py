@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reachp2p.core.events import Event, Fenced, MemberState, StartRefused
 from reachp2p_sim.agreement import agreed, converged
-from reachp2p_sim.budgets import completeness, dissemination, healing
+from reachp2p_sim.budgets import completeness, dissemination, healing, suspicion_minimum
 from reachp2p_sim.host import Host
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
 from reachp2p_sim.world import World, halves
@@ -206,14 +206,16 @@ def restart_third_party(world: World, options: Options) -> None:
     cases=("B21", "B3.24"),
 )
 def amnesia(world: World, options: Options) -> None:
-    """B3.24: a new life above every remembered one, seen by all within D; never fenced by its own past."""
+    """B3.24: a new life above every remembered one, seen by all within D of its start; never fenced by its own past.
+
+    The start is S_min late: that long it challenges the life which it is told of, as nobody answers."""
     hosts = grow(world, options)
     chosen = _chosen(world, hosts, "amnesia")
     for _ in range(4):
         world.restart(chosen)
         seen_again(world, chosen, limit=10)
     world.restart(chosen, disk="lost")
-    limit = dissemination(options.nodes, world.protocol)
+    limit = suspicion_minimum(1, world.protocol) + dissemination(options.nodes, world.protocol)
     world.timings["back_in_every_view"] = seen_again(world, chosen, limit)
     require(world, chosen.lives[-1].epoch > chosen.lives[-2].epoch, f"lives were {chosen.lives}")
 

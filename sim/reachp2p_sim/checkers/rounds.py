@@ -1,0 +1,49 @@
+"""One look at one node a second, shared by all checkers that read member lists: building one costs as much as a dozen
+messages, and several checkers want the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
+
+from reachp2p.core.views import MemberView
+from reachp2p_sim.host import Host
+from reachp2p_sim.world import World
+
+LOOK_INTERVAL = 1.0
+Look: TypeAlias = Callable[[Host, list[MemberView]], None]
+
+_ROUNDS: WeakKeyDictionary[World, Rounds] = WeakKeyDictionary()
+
+
+class Rounds:
+    """Goes round the running nodes of a world, in the order of their numbers; paused ones are passed over."""
+
+    def __init__(self, world: World) -> None:
+        self.on_look: list[Look] = []
+        self._world = world
+        self._turn = -1
+        world.every(LOOK_INTERVAL, self._look)
+
+    def _look(self) -> None:
+        nodes = self._world.nodes
+        for _ in nodes:
+            self._turn = (self._turn + 1) % len(nodes)
+            if nodes[self._turn].is_running and not nodes[self._turn].is_paused:
+                self.look_at(nodes[self._turn])
+                return
+
+    def look_at(self, host: Host) -> None:
+        """Show one node to all listeners."""
+        members = host.engine.members()
+        for listener in self.on_look:
+            listener(host, members)
+
+
+def rounds(world: World) -> Rounds:
+    """The rounds of a world; begun when first asked for."""
+    found = _ROUNDS.get(world)
+    if found is None:
+        found = _ROUNDS[world] = Rounds(world)
+    return found

@@ -1,0 +1,45 @@
+"""The convergence checker, on planted violations and on what is allowed."""
+
+from __future__ import annotations
+
+from reachp2p_sim.budgets import healing
+
+from tests.sim.watched import (
+    SUSPECT,
+    Watched,
+    caught,
+)
+
+
+def test_convergence_sees_views_that_stay_apart(watched: Watched) -> None:
+    watched.hosts(3)
+    budget = healing(3, watched.world.protocol)
+    watched.world.run(budget - 2)
+    message = caught("convergence", lambda: watched.world.run(5))
+    assert "n00 misses n01,n02" in message
+
+
+def test_convergence_sees_views_with_equal_members_and_different_facts(watched: Watched) -> None:
+    a, _ = watched.hosts(2)
+    watched.all_see_all()
+    watched.script(a).present_view_hash = b"other"
+    message = caught("convergence", lambda: watched.world.run(healing(2, watched.world.protocol) + 5))
+    assert "the ALIVE sets agree" in message
+
+
+def test_convergence_waits_while_the_world_is_disturbed_and_begins_anew_after_it(watched: Watched) -> None:
+    a, b = watched.hosts(2)
+    watched.world.partition([a], [b])
+    watched.world.run(1_000)
+    watched.world.heal()
+    watched.world.run(healing(2, watched.world.protocol) - 5)
+    watched.all_see_all()
+    watched.world.run(1_000)
+
+
+def test_convergence_sees_at_the_end_that_views_have_parted_again(watched: Watched) -> None:
+    a, b = watched.hosts(2)
+    watched.all_see_all()
+    watched.world.run(10)
+    watched.sees(a, b, SUSPECT)
+    caught("convergence", watched.checker.finish)
