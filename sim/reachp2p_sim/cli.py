@@ -72,14 +72,16 @@ def main() -> int:
 def list_command(as_json: AsJson = False) -> None:
     """Name the scenarios and the mutants."""
     from reachp2p_sim.mutants import MUTANTS
-    from reachp2p_sim.scenarios import SCENARIOS
+    from reachp2p_sim.scenarios import GROUPS, SCENARIOS
 
     if as_json:
         scenarios = [
             {
                 "name": s.name,
                 "summary": s.summary,
+                "group": s.group,
                 "nodes": s.nodes,
+                "nodes_min": s.nodes_min,
                 "options": s.options,
                 "cases": list(s.cases),
             }
@@ -91,12 +93,15 @@ def list_command(as_json: AsJson = False) -> None:
         ]
         print_json({"scenarios": scenarios, "mutants": mutants})
         return
-    print("scenarios")
-    for scenario in sorted(SCENARIOS.values(), key=lambda s: s.name):
-        print(f"  {scenario.name:22} {scenario.summary}")
+    for group, about in GROUPS.items():
+        there = sorted((s for s in SCENARIOS.values() if s.group == group), key=lambda s: s.name)
+        if there:
+            print(f"{group}: {about}")
+        for scenario in there:
+            print(f"  {scenario.name:25} {scenario.summary}")
     print("mutants (run SCENARIO --mutant NAME)")
     for mutant in sorted(MUTANTS.values(), key=lambda m: m.name):
-        print(f"  {mutant.name:22} {mutant.summary}; shown by {mutant.scenario}")
+        print(f"  {mutant.name:25} {mutant.summary}; shown by {mutant.scenario}")
 
 
 @app.command()

@@ -58,6 +58,7 @@ KEYS = (
     "summary",
     "nodes",
     "nodes_min",
+    "group",
     "cases",
     "options",
     "weather",
@@ -99,6 +100,7 @@ class ScenarioFile:
     summary: str
     nodes: int
     nodes_min: int = 1
+    group: str = "others"
     cases: tuple[str, ...] = ()
     options: dict[str, Value] = field(default_factory=dict)
     weather: dict[str, Any] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from reachp2p_sim.cli import main
 from reachp2p_sim.mutants import MUTANTS
-from reachp2p_sim.scenarios import SCENARIOS
+from reachp2p_sim.scenarios import GROUPS, SCENARIOS
 
 Command = Callable[..., int]
 Capsys = pytest.CaptureFixture[str]
@@ -34,6 +34,7 @@ def test_list_names_every_scenario_and_every_mutant(command: Command, capsys: Ca
     assert command("list", "--json") == 0
     listed = json.loads(capsys.readouterr().out)
     assert {s["name"] for s in listed["scenarios"]} == set(SCENARIOS)
+    assert {s["group"] for s in listed["scenarios"]} <= GROUPS.keys() - {"others"}
     assert {m["name"] for m in listed["mutants"]} == set(MUTANTS)
 
 

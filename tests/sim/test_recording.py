@@ -10,7 +10,7 @@ from reachp2p_sim.recording.series import Samples, StateSeries
 from reachp2p_sim.run import RunConfig, RunResult, run_scenario
 
 CRASH = RunConfig("crash", seed=3, nodes=6)
-CLONE = RunConfig("clone-across-split", seed=1, nodes=6, set={"cut": "15"})
+CLONE = RunConfig("epoch-clone-across-split", seed=1, nodes=6, set={"cut": "15"})
 
 
 def record(config: RunConfig) -> tuple[Recorder, RunResult]:

@@ -51,7 +51,7 @@ def epoch_not_durable(patches: Patches) -> None:
 @mutant(
     "fence-ignored",
     "a life that hears of a higher one goes on as before",
-    scenario="clone-across-split",
+    scenario="epoch-clone-across-split",
     caught_by="fencing",
 )
 def fence_ignored(patches: Patches) -> None:
@@ -65,7 +65,7 @@ def fence_ignored(patches: Patches) -> None:
 @mutant(
     "challenge-unanswered",
     "a life never answers a challenge, so two of one key go on outbidding each other",
-    scenario="clone-across-split",
+    scenario="epoch-clone-across-split",
     caught_by="fencing",
 )
 def challenge_unanswered(patches: Patches) -> None:

@@ -10,13 +10,14 @@ from importlib.resources import files
 
 from reachp2p_sim.scenario_file import Value, parse_scenario
 from reachp2p_sim.scenarios import failures, newcomers, partitions, random_faults, restarts
-from reachp2p_sim.scenarios.base import SCENARIOS, Options, Scenario, add_file, from_file
+from reachp2p_sim.scenarios.base import GROUPS, SCENARIOS, Options, Scenario, add_file, from_file
 
 for _file in sorted(files(__name__).iterdir(), key=lambda file: file.name):
     if _file.name.endswith(".toml"):
         add_file(parse_scenario(_file.read_bytes(), _file.name))
 
 __all__ = [
+    "GROUPS",
     "SCENARIOS",
     "Options",
     "Scenario",

@@ -51,9 +51,26 @@ class Scenario:
     """What checkers that ask the world for a limit are told."""
     file: ScenarioFile | None = None
     """Where it was read from, if it is a file."""
+    group: str = "others"
+    """What it is about, one of `GROUPS`."""
 
 
 SCENARIOS: dict[str, Scenario] = {}
+GROUPS: dict[str, str] = {
+    "fair weather": "nothing goes wrong",
+    "failures": "processes and machines that stop, stall or starve",
+    "network": "loss and everything else that paths do to datagrams",
+    "partitions": "cuts and what becomes of them",
+    "lives": "restarts, lost and copied disks, leaves, epochs",
+    "newcomers": "joining, alone and in crowds",
+    "churn": "coming and going without end",
+    "calls": "callers, handlers and routing under faults",
+    "clocks": "wrong clocks",
+    "hostile": "members and strangers that lie",
+    "random": "whatever chance brings",
+    "others": "what belongs nowhere else",
+}
+"""What scenarios are about, in the order in which they are listed."""
 
 
 def scenario(
@@ -63,13 +80,15 @@ def scenario(
     nodes: int = 32,
     nodes_min: int = 3,
     cases: tuple[str, ...] = (),
+    group: str = "others",
     **options: Value,
 ) -> Callable[[Story], Story]:
     """Register a story under a name. Keyword arguments are its options with their defaults."""
 
     def register(story: Story) -> Story:
         assert name not in SCENARIOS, f"two scenarios are named {name}"
-        SCENARIOS[name] = Scenario(name, summary, story, nodes, nodes_min, options, cases)
+        assert group in GROUPS, f"{name} belongs to no known group"
+        SCENARIOS[name] = Scenario(name, summary, story, nodes, nodes_min, options, cases, group=group)
         return story
 
     return register
@@ -97,12 +116,14 @@ def from_file(file: ScenarioFile) -> Scenario:
         protocol=dict(file.protocol),
         limits=dict(file.limits),
         file=file,
+        group=file.group,
     )
 
 
 def add_file(file: ScenarioFile) -> None:
     """Make a scenario file known under its name."""
     assert file.name not in SCENARIOS, f"two scenarios are named {file.name}"
+    assert file.group in GROUPS, f"{file.name} belongs to no known group"
     SCENARIOS[file.name] = from_file(file)
 
 

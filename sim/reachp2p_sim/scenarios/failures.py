@@ -12,7 +12,9 @@ from reachp2p_sim.steps.work import CAPABILITY
 from reachp2p_sim.world import World
 
 
-@scenario("steady", "nothing happens: probes and nothing else", cases=("B3.1",), seconds=60.0)
+@scenario(
+    "steady", "nothing happens: probes and nothing else", cases=("B3.1",), group="fair weather", seconds=60.0
+)
 def steady(world: World, options: Options) -> None:
     """B3.1: 2.00 ± 0.05 datagrams a member and period, nobody suspected."""
     hosts = grow(world, options, work=False)
@@ -35,7 +37,7 @@ def steady(world: World, options: Options) -> None:
     )
 
 
-@scenario("crash", "one machine or process stops for good", cases=("B3.2",), host_down=1)
+@scenario("crash", "one machine or process stops for good", cases=("B3.2",), group="failures", host_down=1)
 def crash(world: World, options: Options) -> None:
     """Completeness, with the times to the first DEAD verdict and to the last."""
     hosts = grow(world, options)
@@ -65,6 +67,7 @@ def crash(world: World, options: Options) -> None:
     "processes are killed while their host answers: routing drops them within a period",
     nodes=16,
     cases=("B3.31",),
+    group="failures",
     kills=5,
 )
 def process_kill(world: World, options: Options) -> None:
@@ -99,6 +102,7 @@ def process_kill(world: World, options: Options) -> None:
     "a tenth of all datagrams is lost for five minutes",
     nodes=16,
     cases=("B3.3", "B3.10"),
+    group="network",
     loss=0.1,
     seconds=300.0,
 )
@@ -116,6 +120,7 @@ def lossy(world: World, options: Options) -> None:
     "some nodes get no processor for a while, again and again",
     nodes=16,
     cases=("B07", "B09", "B3.6"),
+    group="failures",
     share=0.2,
     seconds=8.0,
     rounds=5,
@@ -138,6 +143,7 @@ def pause(world: World, options: Options) -> None:
     "a third of all handlers never return and a third fail, while nodes crash: every call ends once and in time",
     nodes=8,
     cases=("B31",),
+    group="calls",
     seconds=60.0,
 )
 def hanging_handlers(world: World, options: Options) -> None:
@@ -156,6 +162,7 @@ def hanging_handlers(world: World, options: Options) -> None:
     "one node's writes take three seconds, then fail, while probes run",
     nodes=8,
     cases=("B3.33",),
+    group="failures",
 )
 def slow_disk(world: World, options: Options) -> None:
     """B3.33: nobody suspects it; nothing waits for a disk but what must."""
@@ -188,6 +195,7 @@ def slow_disk(world: World, options: Options) -> None:
     "wall clocks jump by up to 288 seconds, both ways, all the time",
     nodes=16,
     cases=("B74", "B3.26"),
+    group="clocks",
     seconds=120.0,
 )
 def clock_jump(world: World, options: Options) -> None:

@@ -17,6 +17,7 @@ LOOK = 0.01
     nodes=6,
     nodes_min=4,
     cases=("B11",),
+    group="newcomers",
     killed_before=8.0,
     newcomers=3,
     ready_within=3.0,

@@ -15,6 +15,7 @@ from reachp2p_sim.world import SEEDS, World, halves, without
     nodes=6,
     nodes_min=4,
     cases=("B12", "B3.12"),
+    group="partitions",
     cut=2_400.0,
 )
 def partition_long(world: World, options: Options) -> None:
@@ -39,6 +40,7 @@ def partition_long(world: World, options: Options) -> None:
     "one node is cut off for ten minutes and returns with the same life",
     nodes=16,
     cases=("B12", "B3.13"),
+    group="partitions",
     cut=600.0,
 )
 def isolate_one(world: World, options: Options) -> None:
@@ -58,6 +60,7 @@ def isolate_one(world: World, options: Options) -> None:
     "one node hears nobody for two minutes, though everybody hears it",
     nodes=16,
     cases=("B11", "B3.15"),
+    group="partitions",
     cut=120.0,
 )
 def one_way(world: World, options: Options) -> None:
@@ -75,6 +78,7 @@ def one_way(world: World, options: Options) -> None:
     "all nodes restart elsewhere while the names point to the old addresses; the names are corrected after a minute",
     nodes=16,
     cases=("B56",),
+    group="newcomers",
     stale=60.0,
 )
 def stale_seeds(world: World, options: Options) -> None:
@@ -92,6 +96,7 @@ def stale_seeds(world: World, options: Options) -> None:
     "the seed name resolves to nothing for a minute after the start",
     nodes=8,
     cases=("B56",),
+    group="newcomers",
     late=60.0,
 )
 def late_names(world: World, options: Options) -> None:

@@ -23,6 +23,7 @@ SEED_NODES = 3
     nodes=16,
     nodes_min=4,
     cases=("B3.30",),
+    group="random",
     seconds=120.0,
     rate=0.3,
 )

@@ -36,6 +36,7 @@ def seen_again(world: World, host: Host, limit: float) -> float:
     "a process is killed and started again after a drawn while, three times",
     nodes=16,
     cases=("B3.21",),
+    group="lives",
     wait_max=20.0,
 )
 def crash_restart(world: World, options: Options) -> None:
@@ -59,6 +60,7 @@ def crash_restart(world: World, options: Options) -> None:
     "a third is dead already, then all nodes crash at once and start again with lost disks and wrong clocks",
     nodes=16,
     cases=("B04", "B21"),
+    group="lives",
     disk="lost",
     clock=-86_400.0,
 )
@@ -80,6 +82,7 @@ def mass_restart(world: World, options: Options) -> None:
     "half of the views hold a node DEAD at a high incarnation when it restarts with nothing on its disk",
     nodes=6,
     cases=("B04", "B3.24"),
+    group="lives",
 )
 def preloaded_death(world: World, options: Options) -> None:
     """B04's trigger: three of six hold it DEAD, and it begins at one again."""
@@ -103,6 +106,7 @@ def preloaded_death(world: World, options: Options) -> None:
     "a node is killed and comes back at another address before the others have forgotten it",
     nodes=8,
     cases=("B01",),
+    group="lives",
 )
 def restart_moved(world: World, options: Options) -> None:
     """B01: the key is the identity, the address follows in a few rounds."""
@@ -123,7 +127,14 @@ def restart_moved(world: World, options: Options) -> None:
         )
 
 
-@scenario("leave-rejoin", "one node leaves and joins again, twenty times", nodes=8, cases=("B03",), rounds=20)
+@scenario(
+    "leave-rejoin",
+    "one node leaves and joins again, twenty times",
+    nodes=8,
+    cases=("B03",),
+    group="lives",
+    rounds=20,
+)
 def leave_rejoin(world: World, options: Options) -> None:
     """B03: each join opens a life above the node's own tombstone."""
     hosts = grow(world, options)
@@ -143,6 +154,7 @@ def leave_rejoin(world: World, options: Options) -> None:
     "a third of the nodes leave one after the other and nobody takes them for dead",
     nodes=16,
     cases=("B06",),
+    group="lives",
 )
 def leave(world: World, options: Options) -> None:
     """A clean leave is LEFT in every view, never DEAD."""
@@ -165,6 +177,7 @@ def leave(world: World, options: Options) -> None:
     "one node is cut off while another leaves; minutes later it brings the old news back, in vain",
     nodes=8,
     cases=("B03", "B06", "B3.22"),
+    group="lives",
     cut=200.0,
 )
 def leave_unheard(world: World, options: Options) -> None:
@@ -184,6 +197,7 @@ def leave_unheard(world: World, options: Options) -> None:
     "a node restarts; a newcomer then hears of its former life from somebody else",
     nodes=4,
     cases=("B17",),
+    group="lives",
 )
 def restart_third_party(world: World, options: Options) -> None:
     """B17: nobody keeps the former life, and every record is expired by something."""
@@ -204,6 +218,7 @@ def restart_third_party(world: World, options: Options) -> None:
     "a node that the others remember at a high epoch comes back with an empty disk, also across a partition",
     nodes=12,
     cases=("B21", "B3.24"),
+    group="lives",
 )
 def amnesia(world: World, options: Options) -> None:
     """B3.24: a new life above every remembered one, seen by all within D of its start; never fenced by its own past.
@@ -232,14 +247,15 @@ def amnesia(world: World, options: Options) -> None:
 
 
 @scenario(
-    "clone-across-split",
+    "epoch-clone-across-split",
     "a copied state folder runs on both sides of a partition; after the heal one of the two stops for good",
     nodes=12,
     cases=("B51", "B3.23"),
+    group="lives",
     equal=0,
     cut=40.0,
 )
-def clone_across_split(world: World, options: Options) -> None:
+def epoch_clone_across_split(world: World, options: Options) -> None:
     """B3.23; with `--set equal=1` both start at one epoch. A supervisor restarts what stopped, in vain."""
     hosts = grow(world, options)
     chosen = _chosen(world, hosts, "clone")
@@ -280,6 +296,7 @@ def clone_across_split(world: World, options: Options) -> None:
     "a copied state folder is started beside the original: the second refuses, the first goes on",
     nodes=8,
     cases=("B51",),
+    group="lives",
 )
 def clone_beside(world: World, options: Options) -> None:
     """B51: uniqueness is checked before anything is announced."""
