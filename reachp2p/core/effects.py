@@ -8,7 +8,7 @@ piggybacking, signing and encoding turn those into `SendDatagram` and `SendFrame
 from __future__ import annotations
 
 from enum import Enum
-from typing import TypeAlias
+from typing import TypeAlias, final
 
 import msgspec
 
@@ -138,6 +138,7 @@ class Notify(msgspec.Struct, frozen=True):
     event: Event
 
 
+@final
 class ToNode(msgspec.Struct, frozen=True):
     """A message for a member, by datagram, or None for a datagram of news alone (none is sent if there is no news).
 
@@ -152,6 +153,7 @@ class ToNode(msgspec.Struct, frozen=True):
     piggyback: bool = True
 
 
+@final
 class ToLink(msgspec.Struct, frozen=True):
     """A message for a link, in order with the others on it."""
 

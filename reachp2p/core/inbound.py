@@ -8,6 +8,9 @@ something outdated.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from reachp2p.core.consequences import Consequences
 from reachp2p.core.dissemination.anti_entropy import ExchangeOver
 from reachp2p.core.effects import CloseLink, LinkEnd, ToNode
@@ -28,7 +31,7 @@ from reachp2p.core.parts import Parts
 from reachp2p.core.trust.facts import FactRejected
 from reachp2p.core.upkeep import Upkeep
 from reachp2p.core.wire.codec import decode_messages
-from reachp2p.core.wire.datagram import Datagram, cluster_tag, parse_datagram
+from reachp2p.core.wire.datagram import DatagramReader
 from reachp2p.core.wire.facts import Head
 from reachp2p.core.wire.limits import WireError
 from reachp2p.core.wire.messages import (
@@ -73,10 +76,23 @@ class Inbound:
         self._hearing = hearing
         self._consequences = consequences
         self._upkeep = upkeep
-        self._tag = cluster_tag(parts.settings.cluster_id)
+        self._reader = DatagramReader(parts.settings.cluster_id, parts.own.node, parts.verifier.verify)
         self._answers: list[tuple[NodeId, list[NodeId]]] = []
         self._askers: dict[LinkId, None] = {}
         """Links on which we were asked before our life ran, when we had no head to answer with."""
+        self._handlers: dict[type[Message], Callable[[Any, Source, Life, bytes, float], None]] = {
+            Ping: self._ping,
+            Ack: self._ack,
+            PingReq: self._ping_req,
+            Nack: self._nack,
+            RelayedAck: self._relayed_ack,
+            HeadUpdate: self._head_update,
+            AccusationUpdate: self._accusation_update,
+            RecordUpdate: self._record_update,
+            HeadRequest: self._head_request,
+        }
+        """What may come by datagram or by link, and who hears it: with source, life, the whole datagram (empty if it
+        came by link) and time."""
 
     # Datagrams
 
@@ -89,7 +105,7 @@ class Inbound:
             counters.add("dropped.datagram.not_running")
             return
         try:
-            datagram = self._verified(parse_datagram(data), self._parts.own.node)
+            datagram = self._reader.read(data)
             messages, skipped = decode_messages(
                 datagram.body,
                 bytes_max=len(datagram.body),
@@ -102,38 +118,30 @@ class Inbound:
             return
         if skipped:
             counters.add("skipped.message.unknown_number", skipped)
-        self._hear(source, datagram, data, messages, now)
-
-    def _verified(self, datagram: Datagram, audience: NodeId) -> Datagram:
-        if datagram.cluster_tag != self._tag:
-            raise WireError("cluster")
-        signed = datagram.signed_bytes(self._parts.settings.cluster_id, audience)
-        if not self._parts.verifier.verify(datagram.node, datagram.signature, signed):
-            raise WireError("bad_signature")
-        return datagram
+        self._hear(source, datagram.node, datagram.life, data, messages, now)
 
     def _rejected(self, reason: str) -> None:
         self._parts.counters.add(f"dropped.message.{reason}")
 
     def _hear(
-        self, address: Address, datagram: Datagram, data: bytes, messages: list[Message], now: float
+        self, address: Address, node: NodeId, life: Life, data: bytes, messages: list[Message], now: float
     ) -> None:
         parts = self._parts
-        source = Source(datagram.node, address)
-        if datagram.node == parts.own.node:
-            self._own_key(messages, datagram.life, source, now)
+        source = Source(node, address)
+        if node == parts.own.node:
+            self._own_key(messages, life, source, now)
             return
-        member = parts.table.get(datagram.node)
-        if member is not None and datagram.life < member.life:
+        member = parts.table.get(node)
+        if member is not None and life != member.life and life < member.life:
             # An older life of this node still speaks: it is told, and not listened to (I-FENCE).
             parts.counters.add("dropped.datagram.old_life")
-            self._hearing.answer_about(datagram.node, source, now)
+            self._hearing.answer_about(node, source, now)
             return
         for message in messages:
-            self._message(message, source, datagram.life, data, now)
-        known = parts.table.get(datagram.node)
-        if known is not None and datagram.life > known.life:
-            self._hearing.ask_head(datagram.node, source, now)
+            self._message(message, source, life, data, now)
+        known = parts.table.get(node)
+        if known is not None and life != known.life and life > known.life:
+            self._hearing.ask_head(node, source, now)
 
     def _own_key(self, messages: list[Message], life: Life, source: Source, now: float) -> None:
         """Another life of our own key speaks, or one of our own datagrams has come back."""
@@ -159,36 +167,48 @@ class Inbound:
 
     def _message(self, message: Message, source: Source, life: Life, data: bytes, now: float) -> None:
         """A message that may come by datagram or by link."""
+        handler = self._handlers.get(type(message))
+        if handler is not None:
+            handler(message, source, life, data, now)
+        else:
+            self._parts.counters.add("dropped.message.misplaced")
+
+    def _ping(self, ping: Ping, source: Source, life: Life, data: bytes, now: float) -> None:
         parts = self._parts
-        match message:
-            case Ping():
-                known = source.node in parts.table
-                reply = ToNode(source.node, answer(message), address=source.address, piggyback=known)
-                parts.effects.add(reply)
-            case Ack():
-                self._ack(message, source, life, data, now)
-            case PingReq() if source.address is not None:
-                if source.node in parts.table:
-                    parts.prober.on_ping_req(source.node, source.address, message, now)
-                else:
-                    parts.counters.add("dropped.ping_req.stranger")
-            case Nack():
-                parts.prober.on_nack(message.nonce, source.node)
-            case RelayedAck():
-                self._relayed_ack(message, source, now)
-            case HeadUpdate():
-                self._hearing.head(message.head, source, now)
-            case AccusationUpdate():
-                self._hearing.accusation(message.accusation, source, now)
-            case RecordUpdate():
-                self._hearing.record(message.record, source, now)
-            case HeadRequest():
-                for subject in message.subjects:
-                    held = self._hearing.head_data(NodeId(subject), now)
-                    if held is not None and source.node in parts.table:
-                        self._hearing.reply(source, HeadUpdate(head=held))
-            case _:
-                parts.counters.add("dropped.message.misplaced")
+        is_known = source.node in parts.table
+        parts.effects.add(ToNode(source.node, answer(ping), address=source.address, piggyback=is_known))
+
+    def _ping_req(self, request: PingReq, source: Source, life: Life, data: bytes, now: float) -> None:
+        if source.address is None:
+            self._parts.counters.add("dropped.message.misplaced")
+        elif source.node in self._parts.table:
+            self._parts.prober.on_ping_req(source.node, source.address, request, now)
+        else:
+            self._parts.counters.add("dropped.ping_req.stranger")
+
+    def _nack(self, nack: Nack, source: Source, life: Life, data: bytes, now: float) -> None:
+        self._parts.prober.on_nack(nack.nonce, source.node)
+
+    def _head_update(self, update: HeadUpdate, source: Source, life: Life, data: bytes, now: float) -> None:
+        self._hearing.head(update.head, source, now)
+
+    def _accusation_update(
+        self, update: AccusationUpdate, source: Source, life: Life, data: bytes, now: float
+    ) -> None:
+        self._hearing.accusation(update.accusation, source, now)
+
+    def _record_update(
+        self, update: RecordUpdate, source: Source, life: Life, data: bytes, now: float
+    ) -> None:
+        self._hearing.record(update.record, source, now)
+
+    def _head_request(
+        self, request: HeadRequest, source: Source, life: Life, data: bytes, now: float
+    ) -> None:
+        for subject in request.subjects:
+            held = self._hearing.head_data(NodeId(subject), now)
+            if held is not None and source.node in self._parts.table:
+                self._hearing.reply(source, HeadUpdate(head=held))
 
     def _ack(self, ack: Ack, source: Source, life: Life, data: bytes, now: float) -> None:
         parts = self._parts
@@ -202,11 +222,11 @@ class Inbound:
         if result is not None:
             self._consequences.draw(parts.detector.on_probe(result, now), now)
 
-    def _relayed_ack(self, message: RelayedAck, source: Source, now: float) -> None:
+    def _relayed_ack(self, message: RelayedAck, source: Source, life: Life, data: bytes, now: float) -> None:
         """An Ack that a helper forwards whole: signed by the target for the helper, its nonce is ours."""
         parts = self._parts
         try:
-            inner = self._verified(parse_datagram(message.datagram), source.node)
+            inner = self._reader.read(message.datagram, source.node)
             messages, _ = decode_messages(
                 inner.body, bytes_max=len(inner.body), messages_max=1, datagram=True
             )
@@ -285,7 +305,7 @@ class Inbound:
             self._upkeep.on_link_up(up.link, up.node, now)
         if member is not None and member.life == up.life:
             if up.address is not None:
-                member.reached[up.address] = True  # a whole round trip with this very life at this address
+                member.answered_at(up.address)
             self._consequences.draw(parts.detector.on_alive_link(up.node, now), now)
         elif parts.life.is_running:
             self._hearing.ask_head(up.node, Source(up.node, link=up.link), now)

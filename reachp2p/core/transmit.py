@@ -7,7 +7,8 @@ link's queue. A message that names tickets waits here until they are durable, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from typing import final
 
 from reachp2p.core.counters import Counters
 from reachp2p.core.dissemination.broadcast_queue import BroadcastQueue
@@ -23,7 +24,7 @@ from reachp2p.core.effects import (
     ToNode,
 )
 from reachp2p.core.events import MemberState
-from reachp2p.core.ids import Address, LinkId, Ticket
+from reachp2p.core.ids import Address, Life, LinkId, NodeId, Ticket
 from reachp2p.core.links.table import Links
 from reachp2p.core.membership.detector import Detector
 from reachp2p.core.membership.own import OwnNode
@@ -32,10 +33,11 @@ from reachp2p.core.membership.table import MemberTable
 from reachp2p.core.settings import Settings
 from reachp2p.core.trust.signer import Signer
 from reachp2p.core.wire.codec import encode_message, pack_messages
-from reachp2p.core.wire.datagram import OVERHEAD_BYTES, pack_datagram
+from reachp2p.core.wire.datagram import OVERHEAD_BYTES, DatagramWriter
 from reachp2p.core.wire.messages import AccusationUpdate, Ack, Reply, Request
 
 ARRAY_HEAD_BYTES = 3
+DOUBTED = (MemberState.SUSPECT, MemberState.DEAD)
 HELD_MAX = 4_096
 """Messages waiting for the disk; a further one is dropped and counted: a disk that slow is reported by its driver."""
 FAILED_MAX = 4_096
@@ -43,15 +45,16 @@ FAILED_MAX = 4_096
 it is durable: what names it is dropped, too."""
 
 
+@final
 class _Parcel:
     """What one node is sent in this round."""
 
-    __slots__ = ("address", "encoded", "item", "piggyback")
+    __slots__ = ("address", "encoded", "node", "piggyback")
 
-    def __init__(self, item: ToNode, address: Address) -> None:
-        self.item = item
+    def __init__(self, node: NodeId, address: Address, piggyback: bool) -> None:
+        self.node = node
         self.address = address
-        self.piggyback = item.piggyback
+        self.piggyback = piggyback
         self.encoded: list[bytes] = []
 
 
@@ -71,6 +74,7 @@ class Transmitter:
         counters: Counters,
     ) -> None:
         self._settings = settings
+        self._rules = settings.protocol.rules
         self._room = settings.protocol.datagram_max - OVERHEAD_BYTES - ARRAY_HEAD_BYTES
         self._signer = signer
         self._own = own
@@ -79,7 +83,9 @@ class Transmitter:
         self._detector = detector
         self._links = links
         self._counters = counters
-        self._counter = 0
+        self._writer: DatagramWriter | None = None
+        self._writer_life: Life | None = None
+        """Whose datagrams the writer makes."""
         self._open: dict[Ticket, Table] = {}
         self._held: list[ToNode | ToLink] = []
         self._failed: dict[Ticket, None] = {}
@@ -131,33 +137,33 @@ class Transmitter:
     def _waits(self, item: ToNode | ToLink) -> bool:
         return any(ticket in self._open for ticket in item.after)
 
-    def transform(self, items: Iterable[InnerEffect], now: float) -> list[Effect]:
+    def transform(self, items: Sequence[InnerEffect], now: float) -> list[Effect]:
         """Effects for the driver, in the order of `items`; frames of links follow at the end of the round."""
+        links = self._links
+        if not items:
+            return [*links.flush()]
         out: list[Effect | _Parcel] = []
-        parcels: dict[tuple[bytes, Address], _Parcel] = {}
+        parcels: dict[tuple[NodeId, Address], _Parcel] = {}
         for item in items:
-            if isinstance(item, ToNode):
-                if item.after and self._hold(item):
-                    continue
-                self._pack(item, parcels, out)
-            elif isinstance(item, ToLink):
-                if not (item.after and self._hold(item)) and not self._links.transmit(
-                    item.link, item.message
-                ):
+            if type(item) is ToNode:
+                if not (item.after and self._hold(item)):
+                    self._pack(item, parcels, out)
+            elif type(item) is ToLink:
+                if not (item.after and self._hold(item)) and not links.transmit(item.link, item.message):
                     self._drop(item, None)
             else:
-                if isinstance(item, CloseLink):
-                    out.extend(self._links.flush())
-                elif isinstance(item, Persist | Delete):
+                if type(item) is CloseLink:
+                    out.extend(links.flush())
+                elif type(item) is Persist or type(item) is Delete:
                     self._open[item.ticket] = item.table
                 out.append(item)
         done: list[Effect] = []
         for effect in out:
-            if isinstance(effect, _Parcel):
-                done.extend(self._datagrams(effect, now))
+            if type(effect) is _Parcel:
+                self._send(effect, now, done)
             else:
                 done.append(effect)
-        done.extend(self._links.flush())
+        done.extend(links.flush())
         return done
 
     def _hold(self, item: ToNode | ToLink) -> bool:
@@ -174,64 +180,72 @@ class Transmitter:
         return True
 
     def _pack(
-        self, item: ToNode, parcels: dict[tuple[bytes, Address], _Parcel], out: list[Effect | _Parcel]
+        self, item: ToNode, parcels: dict[tuple[NodeId, Address], _Parcel], out: list[Effect | _Parcel]
     ) -> None:
-        address = item.address
+        node, message, address = item.node, item.message, item.address
         if address is None:
-            member = self._table.get(item.node)
+            member = self._table.get(node)
             address = member.address if member is not None else None
             if address is None:
                 self._counters.add("dropped.message.no_address")
                 return
-        travels_alone = isinstance(item.message, Ack) and item.message.origin is not None
-        parcel = None if travels_alone else parcels.get((item.node, address))
-        if parcel is None:
-            parcel = _Parcel(item, address)
+        piggyback = item.piggyback and (self._rules.infection or message is None)
+        if type(message) is Ack and message.origin is not None:  # travels alone: the helper forwards it whole
+            parcel = _Parcel(node, address, piggyback=False)
             out.append(parcel)
-            if not travels_alone:
-                parcels[item.node, address] = parcel
-        parcel.piggyback = (parcel.piggyback or item.piggyback) and not travels_alone
-        if item.message is not None:
-            parcel.encoded.append(encode_message(item.message))
+        else:
+            known = parcels.get((node, address))
+            if known is None:
+                parcel = parcels[node, address] = _Parcel(node, address, piggyback)
+                out.append(parcel)
+            else:
+                parcel = known
+                parcel.piggyback = parcel.piggyback or piggyback
+        if message is not None:
+            parcel.encoded.append(encode_message(message))
 
-    def _datagrams(self, parcel: _Parcel, now: float) -> list[Effect]:
+    def _send(self, parcel: _Parcel, now: float, done: list[Effect]) -> None:
         """One datagram, or more if the messages do not fit into one."""
-        bodies: list[list[bytes]] = [[]]
+        body: list[bytes] = []
         used = 0
         for encoded in parcel.encoded:
-            if used + len(encoded) > self._room and bodies[-1]:
-                bodies.append([])
-                used = 0
-            bodies[-1].append(encoded)
+            if used + len(encoded) > self._room and body:
+                done.append(self._datagram(parcel, body))
+                body, used = [], 0
+            body.append(encoded)
             used += len(encoded)
-        rules = self._settings.protocol.rules
-        carries_news = parcel.piggyback and (rules.infection or parcel.item.message is None)
-        if carries_news and (member := self._table.get(parcel.item.node)) is not None:
-            doubted = member.state in (MemberState.SUSPECT, MemberState.DEAD)
-            doubt = self._detector.doubt(member, now) if doubted and rules.buddy else None
-            if doubt is not None:
-                told = encode_message(AccusationUpdate(accusation=doubt))
-                if used + len(told) <= self._room:
-                    bodies[-1].append(told)
-                    used += len(told)
-            limit = transmit_limit(self._settings.protocol.retransmit_multiplier, self._table.size)
-            if not rules.infection:
-                limit = self._table.size - 1
-            bodies[-1] += self._queue.take(self._room - used, limit)
-        return [self._datagram(parcel, body) for body in bodies if body]
+        if parcel.piggyback and (member := self._table.get(parcel.node)) is not None:
+            if member.state in DOUBTED and self._rules.buddy:
+                doubt = self._detector.doubt(member, now)
+                if doubt is not None:
+                    told = encode_message(AccusationUpdate(accusation=doubt))
+                    if used + len(told) <= self._room:
+                        body.append(told)
+                        used += len(told)
+            if self._queue:
+                body += self._queue.take(self._room - used, self._transmit_limit())
+        if body:
+            done.append(self._datagram(parcel, body))
+
+    def _transmit_limit(self) -> int:
+        if not self._rules.infection:
+            return self._table.size - 1
+        return transmit_limit(self._settings.protocol.retransmit_multiplier, self._table.size)
 
     def _datagram(self, parcel: _Parcel, encoded: list[bytes]) -> SendDatagram:
-        assert self._own.life is not None, "nothing is sent before the life is on disk"
-        self._counter += 1
-        data = pack_datagram(
-            cluster_id=self._settings.cluster_id,
-            node=self._own.node,
-            life=self._own.life,
-            counter=self._counter,
-            body=pack_messages(encoded),
-            audience=parcel.item.node,
-            sign=self._signer.sign,
-        )
+        life = self._own.life
+        writer = self._writer
+        if writer is None or self._writer_life is not life:
+            assert life is not None, "nothing is sent before the life is on disk"
+            writer = DatagramWriter(
+                self._settings.cluster_id,
+                self._own.node,
+                life,
+                self._signer.sign,
+                counter=writer.counter if writer is not None else 0,
+            )
+            self._writer, self._writer_life = writer, life
+        data = writer.write(pack_messages(encoded), parcel.node)
         self._counters.add("datagrams.sent")
         self._counters.add("bytes.datagrams_sent", len(data))
         return SendDatagram(parcel.address, data)

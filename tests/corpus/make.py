@@ -17,7 +17,7 @@ from reachp2p.core.trust.ed25519 import Ed25519Signer
 from reachp2p.core.trust.facts import external_data
 from reachp2p.core.wire.codec import encode_fact, encode_message, pack_messages
 from reachp2p.core.wire.cose import sign1
-from reachp2p.core.wire.datagram import pack_datagram
+from reachp2p.core.wire.datagram import DatagramWriter
 from reachp2p.core.wire.facts import Accusation, Head
 from reachp2p.core.wire.messages import HeadUpdate, Ping
 
@@ -122,15 +122,7 @@ def datagrams() -> Iterator[tuple[str, bytes]]:
             encode_message(HeadUpdate(head=sign(VICTIM, "head", encode_fact(HEAD)))),
         ]
     )
-    good = pack_datagram(
-        cluster_id=CLUSTER,
-        node=VICTIM.node,
-        life=LIFE,
-        counter=1,
-        body=body,
-        audience=None,
-        sign=VICTIM.sign,
-    )
+    good = DatagramWriter(CLUSTER, VICTIM.node, LIFE, VICTIM.sign).write(body, None)
     yield "empty.truncated.datagram", b""
     yield "header-only.truncated.datagram", good[:68]
     yield "no-body.truncated.datagram", good[:68] + good[-64:]

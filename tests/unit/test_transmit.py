@@ -23,14 +23,15 @@ from reachp2p.core.effects import (
     ToNode,
 )
 from reachp2p.core.events import Event, MemberState
-from reachp2p.core.ids import Address, LinkId, NodeId, Ticket
+from reachp2p.core.ids import LinkId, NodeId, Ticket
 from reachp2p.core.membership.own import OwnNode
 from reachp2p.core.membership.suspicion import transmit_limit
 from reachp2p.core.transmit import FAILED_MAX, HELD_MAX, Transmitter
 from reachp2p.core.trust.facts import FactChecker
 from reachp2p.core.wire.codec import decode_messages, encode_message
-from reachp2p.core.wire.datagram import Datagram, parse_datagram
+from reachp2p.core.wire.datagram import DatagramReader, parse_datagram
 from reachp2p.core.wire.facts import Accusation
+from reachp2p.core.wire.limits import WireError
 from reachp2p.core.wire.messages import (
     AccusationUpdate,
     Ack,
@@ -114,14 +115,16 @@ class Desk:
         assert datagram.node == ME.node
         messages, skipped = decode_messages(datagram.body, bytes_max=1_400, messages_max=64, datagram=True)
         assert skipped == 0
-        return self._audience(datagram, effect.address), messages
+        return self._audience(effect.data), messages
 
-    def _audience(self, datagram: Datagram, to: Address) -> NodeId | None:
+    def _audience(self, data: bytes) -> NodeId | None:
         """Whom the datagram was signed for."""
         for author in (ANN, BOB, ME):
-            signed = datagram.signed_bytes(CLUSTER, author.node)
-            if KeyedHash(ME.node).verify(ME.node, datagram.signature, signed):
-                return author.node
+            try:
+                DatagramReader(CLUSTER, author.node, KeyedHash(ME.node).verify).read(data)
+            except WireError:
+                continue
+            return author.node
         return None
 
 

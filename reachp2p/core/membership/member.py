@@ -17,10 +17,11 @@ from enum import Enum
 import msgspec
 
 from reachp2p.core.events import MemberState
-from reachp2p.core.ids import Address, Life, NodeId
+from reachp2p.core.ids import LIFE_ID_BYTES, Address, Life, NodeId
 from reachp2p.core.trust.facts import Checked
 from reachp2p.core.wire.facts import Head
 
+NO_LIFE = Life(0, bytes(LIFE_ID_BYTES))
 RANK = {MemberState.ALIVE: 0, MemberState.SUSPECT: 1, MemberState.DEAD: 2, MemberState.LEFT: 3}
 
 
@@ -72,6 +73,7 @@ class Member(msgspec.Struct):
 
     node: NodeId
     head: Checked[Head]
+    """What the subject has signed. Replaced by `take` only: other fields are read from it."""
     state: MemberState
     since: float
     """When `state` began, monotonic seconds."""
@@ -79,15 +81,18 @@ class Member(msgspec.Struct):
     """When the first head of this life was merged."""
     rtt: float | None = None
     """Smoothed direct round trip in seconds (RFC 6298's gain of 1/8)."""
-    reached: dict[Address, bool] = {}
+    reached: tuple[Address, ...] = ()
     """Addresses at which a direct round trip with this life was completed; at most those in the head."""
     refused: bool = False
     """A dial to an address where this life once answered was refused: its process is gone."""
+    life: Life = NO_LIFE
+    """The life all other fields belong to."""
+    address: Address | None = None
+    """Where to send datagrams: an address that has answered before the others."""
 
-    @property
-    def life(self) -> Life:
-        """The life all other fields belong to."""
-        return self.head.fact.life
+    def __post_init__(self) -> None:
+        """Read the head."""
+        self.take(self.head)
 
     @property
     def incarnation(self) -> int:
@@ -99,13 +104,25 @@ class Member(msgspec.Struct):
         """Where the subject says it can be reached, first choice first."""
         return tuple(self.head.fact.addresses)
 
-    @property
-    def address(self) -> Address | None:
-        """Where to send datagrams: an address that has answered before the others."""
-        for candidate in self.head.fact.addresses:
-            if candidate in self.reached:
-                return candidate
-        return self.head.fact.addresses[0] if self.head.fact.addresses else None
+    def take(self, head: Checked[Head]) -> None:
+        """Hold a newer head. What is known of the life stays; addresses that are not told any more are forgotten."""
+        self.head = head
+        self.life = head.fact.life
+        if self.reached:
+            self.reached = tuple(address for address in self.reached if address in head.fact.addresses)
+        self._choose_address()
+
+    def answered_at(self, address: Address) -> None:
+        """A whole round trip with this life was completed at an address."""
+        if address not in self.reached:
+            self.reached += (address,)
+            self._choose_address()
+
+    def _choose_address(self) -> None:
+        told = self.head.fact.addresses
+        self.address = next(
+            (address for address in told if address in self.reached), told[0] if told else None
+        )
 
     @property
     def evidence(self) -> tuple[int, bytes, bool, int, int, int]:

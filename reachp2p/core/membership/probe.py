@@ -232,7 +232,7 @@ class Prober:
         if address is not None and member is not None and member.life == life:
             if not round_.indirect:
                 member.measured(now - round_.started)
-            member.reached[round_.address] = True
+            member.answered_at(round_.address)
         self._drop(nonce)
         self._health.better()
         return ProbeResult(round_.node, round_.life, answered=True)

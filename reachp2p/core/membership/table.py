@@ -61,7 +61,7 @@ class MemberTable:
         if seen is Precedence.EQUIVOCATES:
             self._counters.add("membership.equivocation")
             if head.digest < member.head.digest:  # a fixed choice, so that views agree whatever came first
-                member.head = head
+                member.take(head)
             return seen, None
         if seen in (Precedence.SAME, Precedence.OUTDATED):
             return seen, None
@@ -76,8 +76,7 @@ class MemberTable:
         else:
             if seen is Precedence.REFUTES:
                 member.refused = False
-            member.head = head
-            member.reached = {a: True for a in member.reached if a in head.fact.addresses}
+            member.take(head)
             if state is not old:
                 member.state, member.since = state, now
         self._count(old, state)

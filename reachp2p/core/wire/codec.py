@@ -23,6 +23,7 @@ from reachp2p.core.wire.cose import head
 from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Fact, Head
 from reachp2p.core.wire.limits import BYTES_MAX, DEPTH_MAX, INTEGER_MAX, WireError, load
 from reachp2p.core.wire.messages import EXTENSION_KEY_MIN, EXTENSIONS_MAX, MESSAGES, Message, Reply, Request
+from reachp2p.core.wire.plain import read_plain, write_plain
 from reachp2p.errors import LocalProtocolError
 
 DATAGRAM_NUMBER_MAX = 31
@@ -36,7 +37,8 @@ FromWire = Callable[[Any], Any]
 
 def encode_message(message: Message) -> bytes:
     """One message. Raises `LocalProtocolError` if its extensions break the rules for extensions."""
-    return cbor2.dumps((message.NUMBER, _LAYOUTS[type(message)].to_map(message)))
+    plain = write_plain(message)
+    return plain or cbor2.dumps((message.NUMBER, _LAYOUTS[type(message)].to_map(message)))
 
 
 def pack_messages(encoded: Sequence[bytes]) -> bytes:
@@ -60,6 +62,9 @@ def decode_messages(
     `on_rejected` is given, which is called with the reason; without it the first one raises `WireError`. Somebody waits
     for what follows a request or reply: `on_call_rejected` is told of those, too, if their message id can be read.
     """
+    plain = read_plain(data) if len(data) <= bytes_max else None
+    if plain is not None and len(plain) <= messages_max:
+        return plain, 0
     items = load(data, bytes_max=bytes_max)
     if type(items) is not list:
         raise WireError("not_messages", "the body is not an array")

@@ -21,6 +21,7 @@ SIGNATURE_BYTES = 64
 _START = b"\x84" + b"\x43" + PROTECTED + b"\xa0"
 _SIGNATURE_HEAD = b"\x58\x40"
 _CONTEXT = b"\x84" + b"\x6aSignature1"
+_SHORT_HEADS = tuple(bytes((head,)) for head in range(256))
 
 
 class Parsed(msgspec.Struct, frozen=True, gc=False):
@@ -63,17 +64,13 @@ def parse1(data: bytes) -> Parsed:
 
 def to_be_signed(protected: bytes, external: bytes, payload: bytes) -> bytes:
     """Sig_structure (RFC 9052 §4.4): ["Signature1", protected, external, payload] in deterministic CBOR."""
-    return b"".join(
-        (
-            _CONTEXT,
-            byte_string_head(len(protected)),
-            protected,
-            byte_string_head(len(external)),
-            external,
-            byte_string_head(len(payload)),
-            payload,
-        )
-    )
+    start = before_external(protected, len(external))
+    return b"".join((start, external, byte_string_head(len(payload)), payload))
+
+
+def before_external(protected: bytes, length: int) -> bytes:
+    """A Sig_structure as far as its external data, which has `length` bytes: the same for all of one kind."""
+    return b"".join((_CONTEXT, byte_string_head(len(protected)), protected, byte_string_head(length)))
 
 
 def byte_string_head(length: int) -> bytes:
@@ -84,7 +81,7 @@ def byte_string_head(length: int) -> bytes:
 def head(major: int, argument: int) -> bytes:
     """The shortest CBOR head with this major type (in the upper three bits) and argument."""
     if argument < 24:
-        return bytes((major | argument,))
+        return _SHORT_HEADS[major | argument]
     if argument < 0x100:
         return bytes((major | 24, argument))
     if argument < 0x10000:

@@ -21,7 +21,7 @@ from hashlib import blake2b
 import msgspec
 
 from reachp2p.core.ids import LIFE_ID_BYTES, NODE_ID_BYTES, Life, NodeId
-from reachp2p.core.wire.cose import PROTECTED, SIGNATURE_BYTES, to_be_signed
+from reachp2p.core.wire.cose import PROTECTED, SIGNATURE_BYTES, before_external, byte_string_head
 from reachp2p.core.wire.limits import DATAGRAM_BYTES_MAX, WireError
 from reachp2p.core.wire.messages import WIRE_VERSION
 
@@ -38,23 +38,32 @@ _NODE = 2 + CLUSTER_TAG_BYTES
 _EPOCH = _NODE + NODE_ID_BYTES
 _LIFE_ID = _EPOCH + 6
 _COUNTER = _LIFE_ID + LIFE_ID_BYTES
+_PURPOSE = b"reachp2p datagram\x00"
 
 
 class Datagram(msgspec.Struct, frozen=True, gc=False):
     """A datagram taken apart, not yet verified. `header` holds its exact first 68 bytes."""
 
-    addressed: bool
-    cluster_tag: bytes
+    header: bytes
     node: NodeId
     life: Life
-    counter: int
-    header: bytes
     body: bytes
     signature: bytes
 
-    def signed_bytes(self, cluster_id: str, audience: NodeId) -> bytes:
-        """What `node` has signed if this datagram is of `cluster_id` and, when addressed, meant for `audience`."""
-        return _to_be_signed(cluster_id, self.header, audience if self.addressed else b"", self.body)
+    @property
+    def addressed(self) -> bool:
+        """Whether the signature names the audience."""
+        return bool(self.header[1] & ADDRESSED)
+
+    @property
+    def cluster_tag(self) -> bytes:
+        """Which cluster it says to be of."""
+        return self.header[2:_NODE]
+
+    @property
+    def counter(self) -> int:
+        """How many datagrams of this life came before, and this one."""
+        return int.from_bytes(self.header[_COUNTER:], "big")
 
 
 def cluster_tag(cluster_id: str) -> bytes:
@@ -62,33 +71,80 @@ def cluster_tag(cluster_id: str) -> bytes:
     return blake2b(cluster_id.encode(), digest_size=CLUSTER_TAG_BYTES, person=b"reachp2p cluster").digest()
 
 
-def pack_datagram(
-    *,
-    cluster_id: str,
-    node: NodeId,
-    life: Life,
-    counter: int,
-    body: bytes,
-    audience: NodeId | None,
-    sign: Callable[[bytes], bytes],
-) -> bytes:
-    """Header, body and signature. `body` is what `codec.pack_messages` made, at most `BODY_BYTES_MAX` bytes.
+class _Seal:
+    """The bytes that are signed, for one cluster: COSE's Sig_structure, of which most is the same each time."""
 
-    Raises `ValueError` if `body` is empty or longer: the packer counts.
-    """
-    if not 0 < len(body) <= BODY_BYTES_MAX:
-        raise ValueError(f"a datagram's body has 1 to {BODY_BYTES_MAX} bytes, not {len(body)}")
-    header = b"".join(
-        (
-            bytes((WIRE_VERSION, 0 if audience is None else ADDRESSED)),
-            cluster_tag(cluster_id),
-            node,
-            life.epoch.to_bytes(6, "big"),
-            life.life_id,
-            counter.to_bytes(8, "big"),
-        )
-    )
-    return header + body + sign(_to_be_signed(cluster_id, header, audience or b"", body))
+    __slots__ = ("_addressed", "_cluster", "_to_all")
+
+    def __init__(self, cluster_id: str) -> None:
+        self._cluster = cluster_id.encode()
+        length = len(_PURPOSE) + HEADER_BYTES + len(self._cluster)
+        self._to_all = before_external(PROTECTED, length) + _PURPOSE
+        self._addressed = before_external(PROTECTED, length + NODE_ID_BYTES) + _PURPOSE
+
+    def signed_bytes(self, header: bytes, audience: NodeId | None, body: bytes) -> bytes:
+        """What the sender signs."""
+        # Header and audience have sizes that the header itself tells, so only one cluster id fits what is signed.
+        length = byte_string_head(len(body))
+        if audience is None:
+            return b"".join((self._to_all, header, self._cluster, length, body))
+        return b"".join((self._addressed, header, audience, self._cluster, length, body))
+
+
+class DatagramWriter:
+    """Makes the datagrams of one life. What is the same in all of them is made once."""
+
+    __slots__ = ("_addressed", "_seal", "_sign", "_to_all", "counter")
+
+    def __init__(
+        self, cluster_id: str, node: NodeId, life: Life, sign: Callable[[bytes], bytes], *, counter: int = 0
+    ) -> None:
+        """`counter`: how many were sent before in this life."""
+        start = b"".join((cluster_tag(cluster_id), node, life.epoch.to_bytes(6, "big"), life.life_id))
+        self._addressed = bytes((WIRE_VERSION, ADDRESSED)) + start
+        self._to_all = bytes((WIRE_VERSION, 0)) + start
+        self._seal = _Seal(cluster_id)
+        self._sign = sign
+        self.counter = counter
+
+    def write(self, body: bytes, audience: NodeId | None) -> bytes:
+        """Header, body and signature. `body` is what `codec.pack_messages` made, at most `BODY_BYTES_MAX` bytes.
+
+        Raises `ValueError` if `body` is empty or longer: the packer counts.
+        """
+        if not 0 < len(body) <= BODY_BYTES_MAX:
+            raise ValueError(f"a datagram's body has 1 to {BODY_BYTES_MAX} bytes, not {len(body)}")
+        self.counter += 1
+        start = self._to_all if audience is None else self._addressed
+        header = start + self.counter.to_bytes(8, "big")
+        return b"".join((header, body, self._sign(self._seal.signed_bytes(header, audience, body))))
+
+
+class DatagramReader:
+    """Takes datagrams apart and verifies them, for one node. `verify(node, signature, data)` checks a signature."""
+
+    __slots__ = ("_own", "_seal", "_tag", "_verify")
+
+    def __init__(self, cluster_id: str, own: NodeId, verify: Callable[[NodeId, bytes, bytes], bool]) -> None:
+        self._seal = _Seal(cluster_id)
+        self._tag = cluster_tag(cluster_id)
+        self._own = own
+        self._verify = verify
+
+    def read(self, data: bytes, audience: NodeId | None = None) -> Datagram:
+        """A datagram of this cluster that its sender has signed; if it is addressed, for `audience` (None: this node).
+
+        Raises `WireError` as `parse_datagram` does, and with `cluster` or `bad_signature`.
+        """
+        datagram = parse_datagram(data)
+        header, body = datagram.header, datagram.body
+        if header[2:_NODE] != self._tag:
+            raise WireError("cluster")
+        reader = (audience or self._own) if header[1] & ADDRESSED else None
+        signed = self._seal.signed_bytes(header, reader, body)
+        if not self._verify(datagram.node, datagram.signature, signed):
+            raise WireError("bad_signature")
+        return datagram
 
 
 def parse_datagram(data: bytes) -> Datagram:
@@ -96,30 +152,21 @@ def parse_datagram(data: bytes) -> Datagram:
 
     Raises `WireError`: `oversized`, `truncated`, `wire_version` (before anything else of the layout) or `flags`.
     """
-    if len(data) > DATAGRAM_BYTES_MAX:
+    size = len(data)
+    if size > DATAGRAM_BYTES_MAX:
         raise WireError("oversized")
-    if not data:
+    if not size:
         raise WireError("truncated")
     if data[0] != WIRE_VERSION:
         raise WireError("wire_version")
-    if len(data) <= OVERHEAD_BYTES:
+    if size <= OVERHEAD_BYTES:
         raise WireError("truncated")
-    flags = data[1]
-    if flags & ~ADDRESSED:
+    if data[1] & ~ADDRESSED:
         raise WireError("flags")
     return Datagram(
-        addressed=bool(flags & ADDRESSED),
-        cluster_tag=data[2:_NODE],
-        node=NodeId(data[_NODE:_EPOCH]),
-        life=Life(int.from_bytes(data[_EPOCH:_LIFE_ID], "big"), data[_LIFE_ID:_COUNTER]),
-        counter=int.from_bytes(data[_COUNTER:HEADER_BYTES], "big"),
-        header=data[:HEADER_BYTES],
-        body=data[HEADER_BYTES:-SIGNATURE_BYTES],
-        signature=data[-SIGNATURE_BYTES:],
+        data[:HEADER_BYTES],
+        NodeId(data[_NODE:_EPOCH]),
+        Life(int.from_bytes(data[_EPOCH:_LIFE_ID], "big"), data[_LIFE_ID:_COUNTER]),
+        data[HEADER_BYTES:-SIGNATURE_BYTES],
+        data[-SIGNATURE_BYTES:],
     )
-
-
-def _to_be_signed(cluster_id: str, header: bytes, audience: bytes, body: bytes) -> bytes:
-    # Header and audience have sizes that the header itself tells, so only one cluster id fits what is signed.
-    external = b"".join((b"reachp2p datagram\x00", header, audience, cluster_id.encode()))
-    return to_be_signed(PROTECTED, external, body)

@@ -114,9 +114,9 @@ def test_datagrams_go_to_an_address_that_has_answered_before_the_others() -> Non
     row = member(ANN.head(addresses=[first, second]))
     assert row.addresses == (first, second)
     assert row.address == first
-    row.reached[second] = True
+    row.answered_at(second)
     assert row.address == second
-    row.reached[first] = True
+    row.answered_at(first)
     assert row.address == first
 
 

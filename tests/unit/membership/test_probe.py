@@ -48,7 +48,7 @@ def test_a_round_begins_with_a_ping_and_ends_with_its_ack() -> None:
     assert watch.ack(ping.nonce, ANN.head()) == ProbeResult(ANN.node, life(), answered=True)
     assert len(watch.timers) == 0
     assert watch.row(1).rtt == pytest.approx(0.04)
-    assert watch.row(1).reached == {ANN.address: True}
+    assert watch.row(1).reached == (ANN.address,)
 
 
 def test_only_one_round_with_a_member_runs_at_a_time() -> None:
@@ -95,7 +95,7 @@ def test_an_ack_ends_the_round_at_any_time_whichever_way_it_came(direct: bool) -
     assert watch.changes[3:] == []
     # Whether a late direct Ack was late or answered by way of a helper is not known: it is no measurement.
     assert watch.row(1).rtt is None
-    assert watch.row(1).reached == ({ANN.address: True} if direct else {})
+    assert watch.row(1).reached == ((ANN.address,) if direct else ())
 
 
 def test_a_round_that_nobody_answers_fails_after_its_period() -> None:

@@ -88,9 +88,10 @@ def test_a_refutation_ends_what_we_knew_of_a_refusal_but_not_where_it_answered(d
     desk.table.merge(ANN.head(), 0.0)
     row = desk.table.get(ANN.node)
     assert row is not None
-    row.refused, row.reached[ANN.address] = True, True
+    row.refused = True
+    row.answered_at(ANN.address)
     desk.table.merge(ANN.head(incarnation=1), 5.0)
-    assert (row.refused, row.reached) == (False, {ANN.address: True})
+    assert (row.refused, row.reached) == (False, (ANN.address,))
 
 
 def test_a_new_life_begins_with_nothing_of_the_former_one(desk: Desk) -> None:
@@ -98,7 +99,8 @@ def test_a_new_life_begins_with_nothing_of_the_former_one(desk: Desk) -> None:
     old = desk.table.get(ANN.node)
     assert old is not None
     old.measured(0.1)
-    old.reached[ANN.address], old.refused = True, True
+    old.refused = True
+    old.answered_at(ANN.address)
     desk.table.doubt(ANN.node, DEAD, 1.0, "silence")
     seen, change = desk.table.merge(ANN.head(2), 5.0)
     assert seen is Precedence.NEW_LIFE
@@ -106,7 +108,7 @@ def test_a_new_life_begins_with_nothing_of_the_former_one(desk: Desk) -> None:
     assert (change.old, change.new, change.old_life, change.is_new_life) == (DEAD, ALIVE, life(1), True)
     row = desk.table.get(ANN.node)
     assert row is change.member is not old
-    assert (row.rtt, row.reached, row.refused, row.since, row.learned_at) == (None, {}, False, 5.0, 5.0)
+    assert (row.rtt, row.reached, row.refused, row.since, row.learned_at) == (None, (), False, 5.0, 5.0)
 
 
 def test_a_new_life_may_begin_as_left(desk: Desk) -> None:
@@ -131,9 +133,10 @@ def test_addresses_that_a_head_no_longer_names_are_forgotten(desk: Desk) -> None
     desk.table.merge(ANN.head(addresses=[ANN.address, moved]), 0.0)
     row = desk.table.get(ANN.node)
     assert row is not None
-    row.reached.update({ANN.address: True, moved: True})
+    row.answered_at(ANN.address)
+    row.answered_at(moved)
     desk.table.merge(ANN.head(version=1, addresses=[moved]), 1.0)
-    assert row.reached == {moved: True}
+    assert row.reached == (moved,)
     assert row.address == moved
 
 

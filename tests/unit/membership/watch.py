@@ -180,7 +180,7 @@ class Watch:
     def reach(self, number: int) -> None:
         """This life of the member has answered us directly."""
         row = self.row(number)
-        row.reached[row.addresses[0]] = True
+        row.answered_at(row.addresses[0])
 
 
 __all__ = ["OWN", "Nack", "Ping", "PingReq", "Watch"]

@@ -10,9 +10,9 @@ from reachp2p.core.wire.datagram import (
     BODY_BYTES_MAX,
     HEADER_BYTES,
     OVERHEAD_BYTES,
-    Datagram,
+    DatagramReader,
+    DatagramWriter,
     cluster_tag,
-    pack_datagram,
     parse_datagram,
 )
 from reachp2p.core.wire.limits import DATAGRAM_BYTES_MAX, WireError
@@ -27,26 +27,25 @@ def pack(
     *, body: bytes = b"\x80", audience: NodeId | None = None, cluster_id: str = "demo", life: Life = LIFE
 ) -> bytes:
     """A datagram of our signer."""
-    return pack_datagram(
-        cluster_id=cluster_id,
-        node=SIGNER.node,
-        life=life,
-        counter=7,
-        body=body,
-        audience=audience,
-        sign=SIGNER.sign,
-    )
+    return DatagramWriter(cluster_id, SIGNER.node, life, SIGNER.sign, counter=6).write(body, audience)
 
 
-def verifies(datagram: Datagram, *, cluster_id: str = "demo", audience: NodeId = AUDIENCE) -> bool:
-    """Whether its signature is good for this cluster and receiver."""
-    return VERIFIER.verify(datagram.node, datagram.signature, datagram.signed_bytes(cluster_id, audience))
+def verifies(data: bytes, *, cluster_id: str = "demo", audience: NodeId = AUDIENCE) -> bool:
+    """Whether a receiver in this cluster accepts it."""
+    try:
+        read = DatagramReader(cluster_id, audience, VERIFIER.verify).read(data)
+    except WireError:
+        return False
+    assert read == parse_datagram(data)
+    return True
 
 
 def reason(data: bytes) -> str:
     """Why a datagram is refused."""
     with pytest.raises(WireError) as caught:
         parse_datagram(data)
+    with pytest.raises(WireError, match=caught.value.reason):
+        DatagramReader("demo", AUDIENCE, VERIFIER.verify).read(data)
     return caught.value.reason
 
 
@@ -64,12 +63,13 @@ def test_the_layout_is_as_documented() -> None:
 
 @pytest.mark.parametrize("audience", [None, AUDIENCE])
 def test_what_is_packed_is_parsed(audience: NodeId | None) -> None:
-    datagram = parse_datagram(pack(audience=audience, body=b"body"))
+    data = pack(audience=audience, body=b"body")
+    datagram = parse_datagram(data)
     assert datagram.addressed == (audience is not None)
     assert (datagram.node, datagram.life, datagram.counter) == (SIGNER.node, LIFE, 7)
     assert datagram.cluster_tag == cluster_tag("demo")
     assert datagram.body == b"body"
-    assert verifies(datagram)
+    assert verifies(data)
 
 
 def test_the_highest_epoch_fits() -> None:
@@ -78,24 +78,31 @@ def test_the_highest_epoch_fits() -> None:
 
 
 def test_an_addressed_datagram_convinces_nobody_else() -> None:
-    datagram = parse_datagram(pack(audience=AUDIENCE))
-    assert verifies(datagram)
-    assert not verifies(datagram, audience=NodeId(b"b" * 32))
+    data = pack(audience=AUDIENCE)
+    assert verifies(data)
+    assert not verifies(data, audience=NodeId(b"b" * 32))
+    other = DatagramReader("demo", NodeId(b"b" * 32), VERIFIER.verify)
+    assert other.read(data, AUDIENCE).body == b"\x80"  # who forwards it says whom it was meant for
 
 
 def test_an_open_datagram_convinces_everybody() -> None:
-    assert verifies(parse_datagram(pack()), audience=NodeId(b"b" * 32))
+    assert verifies(pack(), audience=NodeId(b"b" * 32))
 
 
 def test_another_cluster_does_not_accept_it() -> None:
-    assert not verifies(parse_datagram(pack()), cluster_id="demo2")
+    assert not verifies(pack(), cluster_id="demo2")
 
 
 @pytest.mark.parametrize("position", [1, 2, 6, 38, 44, 60, HEADER_BYTES, HEADER_BYTES + 1])
 def test_every_byte_is_signed(position: int) -> None:
     data = bytearray(pack(body=b"\x81\x00", audience=AUDIENCE))
     data[position] ^= 1
-    assert not verifies(parse_datagram(bytes(data)))
+    assert not verifies(bytes(data))
+
+
+def test_each_datagram_of_a_life_has_the_next_number() -> None:
+    writer = DatagramWriter("demo", SIGNER.node, LIFE, SIGNER.sign)
+    assert [parse_datagram(writer.write(b"\x80", None)).counter for _ in range(3)] == [1, 2, 3]
 
 
 def test_size_limits() -> None:

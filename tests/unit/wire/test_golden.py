@@ -15,7 +15,7 @@ from reachp2p.core.ids import Address, Life, NodeId
 from reachp2p.core.trust.ed25519 import Ed25519Signer
 from reachp2p.core.trust.facts import FactSigner
 from reachp2p.core.wire.codec import decode_fact, decode_message, encode_fact, encode_message, pack_messages
-from reachp2p.core.wire.datagram import pack_datagram
+from reachp2p.core.wire.datagram import DatagramWriter
 from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Fact, Head
 from reachp2p.core.wire.messages import (
     MESSAGES,
@@ -231,15 +231,8 @@ def encoded() -> dict[str, str]:
         [encode_message(MESSAGE_EXAMPLES["Ping"]), encode_message(MESSAGE_EXAMPLES["HeadUpdate"])]
     )
     for name, audience in (("datagram", None), ("datagram addressed", NodeId(OTHER))):
-        result[name] = pack_datagram(
-            cluster_id=CLUSTER,
-            node=NODE,
-            life=LIFE,
-            counter=2**64 - 1,
-            body=body,
-            audience=audience,
-            sign=SIGNER.sign,
-        ).hex()
+        writer = DatagramWriter(CLUSTER, NODE, LIFE, SIGNER.sign, counter=2**64 - 2)
+        result[name] = writer.write(body, audience).hex()
     return result
 
 
