@@ -12,7 +12,7 @@ from collections.abc import Callable
 from reachp2p.core.events import DrainFinished, Event, Fenced, Paused, Resumed, Started, StartRefused
 from reachp2p.core.ids import Life, LinkId, NodeId
 from reachp2p.core.wire.codec import decode_messages
-from reachp2p.core.wire.datagram import parse_datagram
+from reachp2p.core.wire.datagram import DatagramReader
 from reachp2p.core.wire.facts import Accusation, Fact, Head
 from reachp2p.core.wire.limits import WireError
 from reachp2p.core.wire.messages import AccusationUpdate
@@ -106,8 +106,8 @@ class Refutation(Checker):
     def _is_accepted(self, host: Host, data: bytes) -> bool:
         """Whether a node must take this datagram for what it says: whole, signed for it, by no life that is over."""
         try:
-            datagram = parse_datagram(data)
-            signed = datagram.signed_bytes(self.world.cluster_id, host.node)
+            verify = self.world.signing.verifier.verify
+            datagram = DatagramReader(self.world.cluster_id, host.node, verify).read(data)
             messages, _ = decode_messages(
                 datagram.body, bytes_max=len(datagram.body), messages_max=MESSAGES_MAX, datagram=True
             )
@@ -116,7 +116,6 @@ class Refutation(Checker):
         held = host.view.members.get(datagram.node)
         return (
             datagram.node != host.node
-            and self.world.signing.verifier.verify(datagram.node, datagram.signature, signed)
             and not (held is not None and datagram.life < held.life)
             and any(isinstance(message, AccusationUpdate) for message in messages)
         )
