@@ -40,7 +40,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Name = Annotated[str, typer.Argument(help="A scenario, as `reachp2p-sim list` names it, or a TOML file.")]
+Name = Annotated[
+    str, typer.Argument(help="A scenario, as `reachp2p-sim list` names it, or a TOML or Python file.")
+]
 
 
 def _print_version(wanted: bool) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +18,10 @@ import msgspec
 from reachp2p.core.rules import Rules
 from reachp2p.core.settings import Protocol
 from reachp2p.errors import ConfigurationInvalid
+from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.conditions import Conditions
 from reachp2p_sim.mutants import MUTANTS
+from reachp2p_sim.own_code import OwnCodeInvalid, load
 from reachp2p_sim.scenario_file import ScenarioInvalid, check_scenario, read_scenario
 from reachp2p_sim.scenarios import SCENARIOS, Options, Scenario, Value, from_file
 from reachp2p_sim.steps.paths import changed
@@ -78,13 +80,41 @@ def check(config: RunConfig) -> None:
 
 
 def find_scenario(name: str) -> Scenario:
-    """The scenario of this name or in this TOML file, or a `UsageError` that lists the names there are."""
-    if name.endswith(".toml"):
-        try:
-            return from_file(read_scenario(Path(name)))
-        except (ScenarioInvalid, OSError) as error:
-            raise UsageError(str(error)) from error
+    """The scenario of this name, or in this file (TOML, or Python with one story); else a `UsageError`."""
+    try:
+        if name.endswith(".toml"):
+            return _with_checkers(from_file(read_scenario(Path(name))), Path(name).parent)
+        if name.endswith(".py"):
+            return _in_python(Path(name))
+    except (ScenarioInvalid, OwnCodeInvalid, OSError) as error:
+        raise UsageError(str(error)) from error
     return SCENARIOS[_known("scenario", name, SCENARIOS)]
+
+
+def _with_checkers(scenario: Scenario, folder: Path) -> Scenario:
+    """With the checkers that its file names."""
+    files = [folder / name for name in (scenario.file.checkers if scenario.file is not None else ())]
+    checkers = [checker for file in files for checker in _checkers_in(file)]
+    return replace(
+        scenario, checkers=tuple(checkers), checker_files=tuple(str(file.resolve()) for file in files)
+    )
+
+
+def _checkers_in(file: Path) -> tuple[type[Checker], ...]:
+    own = load(file)
+    if not own.checkers:
+        raise UsageError(f"{file}: it defines no checker (a subclass of reachp2p_sim.checkers.base.Checker)")
+    return own.checkers
+
+
+def _in_python(file: Path) -> Scenario:
+    """The one story of a Python file, with the checkers beside it."""
+    own = load(file)
+    if len(own.scenarios) != 1:
+        names = ", ".join(scenario.name for scenario in own.scenarios) or "none"
+        raise UsageError(f"{file}: one function under @scenario is wanted; there are: {names}")
+    files = (str(file.resolve()),) if own.checkers else ()
+    return replace(own.scenarios[0], checkers=own.checkers, checker_files=files)
 
 
 def _known(kind: str, name: str, names: Mapping[str, object]) -> str:

@@ -8,7 +8,7 @@ import msgspec
 
 from reachp2p.core.settings import Protocol
 from reachp2p_sim.conditions import Conditions
-from reachp2p_sim.configuration import RunConfig
+from reachp2p_sim.configuration import RunConfig, find_scenario
 from reachp2p_sim.scenario_file import Timed, write_scenario
 from reachp2p_sim.steps.paths import difference
 from reachp2p_sim.steps.story import Run
@@ -31,5 +31,6 @@ def record_of(world: World, config: RunConfig) -> str:
         weather=difference(Conditions(), world.fair),
         protocol={key: value for key, value in constants.items() if value != default[key]},
         limits=world.limits,
+        checkers=find_scenario(config.scenario).checker_files,
         steps=[*steps, Timed(Run(seconds=0.0), world.now)],
     )

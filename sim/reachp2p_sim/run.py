@@ -21,7 +21,7 @@ from reachp2p_sim.configuration import (
 )
 from reachp2p_sim.mutants import MUTANTS
 from reachp2p_sim.record import record_of
-from reachp2p_sim.scenarios import Options, Value
+from reachp2p_sim.scenarios import Options, Scenario, Value
 from reachp2p_sim.violation import Violation
 from reachp2p_sim.world import World
 
@@ -83,7 +83,7 @@ def run_scenario(
     violation: Violation | None = None
     error: str | None = None
     with mutant.installed(world) if mutant is not None else nullcontext():
-        checkers = attach_all(world)
+        checkers = attach_all(world, scenario.checkers)
         try:
             scenario.story(world, options)
             for checker in checkers:
@@ -92,11 +92,12 @@ def run_scenario(
             violation = broken
         except Exception:  # noqa: BLE001 a defect of the core, whatever it is, is reported with the seed that shows it
             error = traceback.format_exc()
-    return _result(config, options, world, violation, error, time.process_time() - began_at)
+    return _result(config, scenario, options, world, violation, error, time.process_time() - began_at)
 
 
 def _result(
     config: RunConfig,
+    scenario: Scenario,
     options: Options,
     world: World,
     violation: Violation | None,
@@ -112,7 +113,10 @@ def _result(
         mutant=config.mutant,
         verdict="error" if error else "fail" if violation else "pass",
         trace_digest=world.trace.digest(),
-        checkers={checker.name: "fail" if checker.name == broken else "pass" for checker in CHECKERS},
+        checkers={
+            checker.name: "fail" if checker.name == broken else "pass"
+            for checker in (*CHECKERS, *scenario.checkers)
+        },
         timings={name: round(seconds, 6) for name, seconds in world.timings.items()},
         violation=None
         if violation is None

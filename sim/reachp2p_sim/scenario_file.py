@@ -5,6 +5,8 @@
     nodes = 32
     cases = ["B3.11"]
 
+    checkers = ["mine.py"]   # checkers of your own, besides those that ship
+
     [options]            # what `--set` may change; "$cut" in a step stands for the value
     cut = 60.0
 
@@ -65,6 +67,7 @@ KEYS = (
     "protocol",
     "limits",
     "groups",
+    "checkers",
     "steps",
 )
 MACROS: dict[str, tuple[str, ...]] = {
@@ -107,6 +110,8 @@ class ScenarioFile:
     protocol: dict[str, Any] = field(default_factory=dict)
     limits: dict[str, float] = field(default_factory=dict)
     groups: dict[str, str | tuple[str, ...]] = field(default_factory=dict)
+    checkers: tuple[str, ...] = ()
+    """Python files with checkers of the scenario's own; relative paths begin at the scenario file's folder."""
     steps: tuple[dict[str, Any], ...] = ()
 
 
@@ -324,6 +329,7 @@ def write_scenario(
     weather: Mapping[str, Any],
     protocol: Mapping[str, Any],
     limits: Mapping[str, float],
+    checkers: Sequence[str] = (),
     steps: Sequence[Timed],
 ) -> str:
     """A scenario file with these steps; times are kept exactly, so that a record gives the same trace again."""
@@ -333,6 +339,7 @@ def write_scenario(
             "name": name,
             "summary": summary,
             "nodes": nodes,
+            **({"checkers": list(checkers)} if checkers else {}),
             **{title: table for title, table in tables.items() if table},
             "steps": [_table(timed) for timed in steps],
         }

@@ -7,6 +7,8 @@ knows to be true. `determinism` is different in kind: it needs a second run.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from reachp2p_sim.checkers.accuracy import Accuracy
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.checkers.bounded import Bounded
@@ -40,6 +42,6 @@ CHECKERS: tuple[type[Checker], ...] = (
 )
 
 
-def attach_all(world: World) -> list[Checker]:
-    """Attach every checker to a world, before anything runs."""
-    return [checker(world) for checker in CHECKERS]
+def attach_all(world: World, own: Sequence[type[Checker]] = ()) -> list[Checker]:
+    """Attach every checker to a world, and those of a scenario's own, before anything runs."""
+    return [checker(world) for checker in (*CHECKERS, *own)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from reachp2p_sim.agreement import converged
+from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.host import Host
 from reachp2p_sim.scenario_file import ScenarioFile, Value, steps_of
 from reachp2p_sim.violation import Violation
@@ -50,12 +52,31 @@ class Scenario:
     limits: dict[str, float] = field(default_factory=dict)
     """What checkers that ask the world for a limit are told."""
     file: ScenarioFile | None = None
-    """Where it was read from, if it is a file."""
+    """Where it was read from, if it is a scenario file."""
+    checkers: tuple[type[Checker], ...] = ()
+    """Checkers of its own, besides those that ship."""
+    checker_files: tuple[str, ...] = ()
+    """The Python files that they come from."""
     group: str = "others"
     """What it is about, one of `GROUPS`."""
 
 
 SCENARIOS: dict[str, Scenario] = {}
+_registers: list[dict[str, Scenario]] = [SCENARIOS]
+"""Where `@scenario` registers: the last of these."""
+
+
+@contextmanager
+def collecting() -> Iterator[dict[str, Scenario]]:
+    """Let stories that are defined meanwhile register here instead of among those that ship."""
+    found: dict[str, Scenario] = {}
+    _registers.append(found)
+    try:
+        yield found
+    finally:
+        _registers.pop()
+
+
 GROUPS: dict[str, str] = {
     "fair weather": "nothing goes wrong",
     "failures": "processes and machines that stop, stall or starve",
@@ -86,9 +107,12 @@ def scenario(
     """Register a story under a name. Keyword arguments are its options with their defaults."""
 
     def register(story: Story) -> Story:
-        assert name not in SCENARIOS, f"two scenarios are named {name}"
-        assert group in GROUPS, f"{name} belongs to no known group"
-        SCENARIOS[name] = Scenario(name, summary, story, nodes, nodes_min, options, cases, group=group)
+        register_of = _registers[-1]
+        if name in register_of:
+            raise ValueError(f"two scenarios are named {name}")
+        if group not in GROUPS:
+            raise ValueError(f"{name}: there is no group {group!r}; there are: {', '.join(GROUPS)}")
+        register_of[name] = Scenario(name, summary, story, nodes, nodes_min, options, cases, group=group)
         return story
 
     return register
