@@ -9,7 +9,7 @@ of its own on each host, so that a time sent to another node by mistake is notic
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf, nextafter
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from reachp2p.core.commands import InvokeResult
@@ -33,8 +33,10 @@ from reachp2p.core.ids import Address, Life, LinkId, NodeId
 from reachp2p.core.settings import Settings
 from reachp2p.core.trust.signer import Signer
 from reachp2p_sim import trace
+from reachp2p_sim.clock import Clock
 from reachp2p_sim.disk import Disk
 from reachp2p_sim.links import End
+from reachp2p_sim.processor import Processor
 from reachp2p_sim.tap import Tap
 from reachp2p_sim.view import View
 from reachp2p_sim.workload import Application
@@ -71,9 +73,9 @@ class Host:
         self.signer = signer
         self.disk = disk
         self.seeds = tuple(seeds)
-        self.steady_offset = steady_offset
-        self.wall_offset = 0.0
-        self._told_wall_offset = 0.0
+        self.clock = Clock(steady_offset, world.wall_start)
+        self.processor = Processor(self, world.timeline)
+        self._told_wall = (0.0, 0.0)
         self.cut = 0
         """Bit j: nothing gets from here to host j. Set by the network."""
         self.held = 0
@@ -95,7 +97,8 @@ class Host:
         self.tap: Tap | None = None
         """Who looks closely at what this host hears and sends; usually nobody (`tap.listen`)."""
         self._engine: Engine | None = None
-        self._paused: list[tuple[Callable[[Any], None], Any]] | None = None
+        self.hindered: Processor | None = None
+        """The processor, while inputs must wait for it."""
         self._accepted = 0
         self._armed = inf
         """The deadline, in engine time, that a wake-up is planned for."""
@@ -132,8 +135,8 @@ class Host:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the process gets no time."""
-        return self._paused is not None
+        """Whether the process gets no time, or its messages are blocked."""
+        return self.processor.is_paused or self.processor.is_blocking
 
     @property
     def life(self) -> Life | None:
@@ -143,17 +146,32 @@ class Host:
     @property
     def now(self) -> float:
         """The steady clock of this machine."""
-        return self._timeline.now + self.steady_offset
+        return self.clock.steady(self._timeline.now)
+
+    @property
+    def steady_offset(self) -> float:
+        """What the steady clock shows more than run time, as long as its rate is 1."""
+        return self.clock.offset
 
     @property
     def wall(self) -> float:
         """The wall clock of this machine, Unix seconds."""
-        return self.world.wall_start + self._timeline.now + self.wall_offset
+        return self.clock.wall(self._timeline.now)
+
+    @property
+    def wall_offset(self) -> float:
+        """How far the wall clock has been set from where it began, in seconds."""
+        return self.clock.wall_offset - self.world.wall_start
+
+    @wall_offset.setter
+    def wall_offset(self, seconds: float) -> None:
+        self.clock.wall_offset = self.world.wall_start + seconds
 
     @property
     def told_wall(self) -> float:
         """The time of day as the process knows it: from the last report of the wall clock, by the steady clock."""
-        return self.world.wall_start + self._timeline.now + self._told_wall_offset
+        wall, steady = self._told_wall
+        return wall + self.now - steady
 
     # Process
 
@@ -186,7 +204,7 @@ class Host:
         )
         engine.set_seeds(self._seed_addresses(), self.now)
         self.application.process_started()
-        self._told_wall_offset = self.wall_offset
+        self._told_wall = (self.wall, self.now)
         engine.start(self.now, self.wall)
         self._timeline.after(RESOLVE_INTERVAL, self._resolve, self.process)
         self._timeline.after(WALL_CLOCK_INTERVAL, self._report_wall_clock, self.process)
@@ -217,31 +235,23 @@ class Host:
         if self._engine is not None:
             self.world.process_changed(self, "ended")
         self._engine = None
-        self._paused = None
+        self.processor.forget()
         self.application.process_ended()
 
     def pause(self) -> None:
         """Take the processor away (SIGSTOP): what arrives waits, nothing is lost."""
-        assert self._engine is not None, f"{self.name} runs no process"
-        assert self._paused is None, f"{self.name} is paused already"
-        self._paused = []
-        self.world.process_changed(self, "paused")
+        self.processor.pause()
 
     def resume(self) -> None:
-        """Give it back: the late timer first, then all that waited, in order."""
-        waiting, self._paused = self._paused or [], None
-        self.world.process_changed(self, "resumed")
-        self._armed = inf
-        self._wake()
-        for action, argument in waiting:
-            action(argument)
+        """Give it back."""
+        self.processor.resume()
 
     def when_awake(self, action: Callable[[Any], None], argument: Any) -> None:
-        """Run an input now, or when the process has the processor again."""
-        if self._paused is None:
+        """Run an input now, or when the process has the processor for it."""
+        if self.hindered is None:
             action(argument)
         else:
-            self._paused.append((action, argument))
+            self.hindered.add(action, argument)
 
     # Inputs
 
@@ -250,8 +260,14 @@ class Host:
         engine = self._engine
         if engine is None:
             return
-        if self._paused is not None:
-            self._paused.append((self.receive_datagram, argument))
+        if self.hindered is not None:
+            self.hindered.add_datagram(self._on_datagram, argument)
+            return
+        self._on_datagram(argument)
+
+    def _on_datagram(self, argument: tuple[Address, bytes, int]) -> None:
+        engine = self._engine
+        if engine is None:
             return
         source, data, number = argument
         now = self._timeline.now
@@ -259,7 +275,7 @@ class Host:
         self._trace.number(trace.DATAGRAM_RECEIVED, now, self.index, number)
         if self._network.observer is not None:
             self._network.observer.datagram_received(self, number)
-        engine.handle_datagram(source, data, now + self.steady_offset)
+        engine.handle_datagram(source, data, now * self.clock.rate + self.clock.offset)
         self.settle()
         if self.tap is not None:
             self.tap.has_handled(self, data, None)
@@ -269,15 +285,19 @@ class Host:
         engine = self._engine
         if engine is None:
             return
-        if self._paused is not None:
-            self._paused.append((self.receive_damaged, argument))
+        if self.hindered is not None:
+            self.hindered.add_datagram(self._on_damaged, argument)
             return
+        self._on_damaged(argument)
+
+    def _on_damaged(self, argument: tuple[Address, bytes, int]) -> None:
+        engine = self._engine
         listener = self._network.on_damaged
-        if listener is None:
-            self.receive_datagram(argument)
+        if engine is None or listener is None:
+            self._on_datagram(argument)
             return
         before = _rejected(engine)
-        self.receive_datagram(argument)
+        self._on_datagram(argument)
         listener(self, self._engine is None or _rejected(engine) == before + 1)
 
     def next_accepted(self) -> LinkId:
@@ -363,12 +383,23 @@ class Host:
 
     def _on_deadline(self, argument: tuple[int, float]) -> None:
         process, deadline = argument
-        if process == self.process and deadline == self._armed:
+        if process != self.process or deadline != self._armed:
+            return
+        processor = self.processor
+        if processor.service_time and not self.is_paused:
+            self.when_awake(self._wake_in_turn, process)  # stays armed until its turn comes
+        else:
             self._armed = inf
-            if self._paused is None:
-                self._wake()
+            if not processor.is_stopped:
+                self.wake()
 
-    def _wake(self) -> None:
+    def _wake_in_turn(self, process: int) -> None:
+        if process == self.process:
+            self.wake()
+
+    def wake(self) -> None:
+        """Let the engine do what is due, and plan its next deadline anew."""
+        self._armed = inf
         engine = self._engine
         if engine is None:
             return
@@ -379,20 +410,35 @@ class Host:
             engine.handle_timeout(now)
         self.settle()
 
+    def set_clock_rate(self, rate: float) -> None:
+        """Let the steady clock run fast, slow, or (0) stand still; what was planned by it is planned anew."""
+        self.clock.set_rate(rate, self._timeline.now)
+        self._armed = inf
+        if not self.processor.is_stopped:
+            self.settle()
+
     def _report_wall_clock(self, process: int) -> None:
         if process == self.process and self._engine is not None:
             self._timeline.after(WALL_CLOCK_INTERVAL, self._report_wall_clock, process)
-            if self._paused is None:
-                self._told_wall_offset = self.wall_offset
-                self._engine.handle_wall_clock(self.wall, self.now)
-                self.settle()
+            if not self.is_paused:
+                self.when_awake(self._tell_wall_clock, process)
+
+    def _tell_wall_clock(self, process: int) -> None:
+        if process == self.process and self._engine is not None:
+            self._told_wall = (self.wall, self.now)
+            self._engine.handle_wall_clock(self.wall, self.now)
+            self.settle()
 
     def _resolve(self, process: int) -> None:
         if process == self.process and self._engine is not None:
             self._timeline.after(RESOLVE_INTERVAL, self._resolve, process)
-            if self._paused is None:
-                self._engine.set_seeds(self._seed_addresses(), self.now)
-                self.settle()
+            if not self.is_paused:
+                self.when_awake(self._tell_seeds, process)
+
+    def _tell_seeds(self, process: int) -> None:
+        if process == self.process and self._engine is not None:
+            self._engine.set_seeds(self._seed_addresses(), self.now)
+            self.settle()
 
     def _seed_addresses(self) -> list[Address]:
         return [address for name in self.seeds for address in self.world.names.get(name, ())]
@@ -404,9 +450,11 @@ class Host:
         engine = self._engine
         if engine is None:
             return
+        if self.hindered is not None and not self.hindered.settle(engine):
+            return
         while effects := engine.take_effects():
             for effect in effects:
-                self._perform(effect)
+                self.perform(effect)
         if self._ending is not None:
             ending, self._ending = self._ending, None
             self._exit(ending)
@@ -417,14 +465,12 @@ class Host:
 
     def _arm(self, deadline: float) -> None:
         self._armed = deadline
-        when = max(deadline - self.steady_offset, self._timeline.now)
-        while (
-            when + self.steady_offset < deadline
-        ):  # rounding must not wake the engine a hair too early, for ever
-            when = nextafter(when, inf)
-        self._timeline.at(when, self._on_deadline, (self.process, deadline))
+        when = self.clock.when(deadline, self._timeline.now)
+        if when is not None:
+            self._timeline.at(when, self._on_deadline, (self.process, deadline))
 
-    def _perform(self, effect: Effect) -> None:
+    def perform(self, effect: Effect) -> None:
+        """Do one thing that the engine wants."""
         now = self._timeline.now
         if isinstance(effect, SendDatagram):  # nine of ten effects
             if self.tap is not None:

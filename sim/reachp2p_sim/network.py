@@ -20,10 +20,10 @@ from reachp2p_sim import trace
 from reachp2p_sim.conditions import DELAY_MAX, Conditions, worst
 from reachp2p_sim.observer import Observer
 from reachp2p_sim.randomness import Randomness, fraction, mix, step
-from reachp2p_sim.recorder import Recorder
 from reachp2p_sim.timeline import Timeline
 from reachp2p_sim.trace import Trace
 from reachp2p_sim.weather import LOSS_SALT, Tally, Weather
+from reachp2p_sim.wiretap import Wiretap
 
 if TYPE_CHECKING:
     from reachp2p_sim.host import Host
@@ -68,7 +68,7 @@ class Network:
         self._single: dict[int, Weather] = {}
         """Weather of one path; holds before any layer."""
         self._held: list[tuple[Host, Host, bytes, Address, int]] = []
-        self._recorder: Recorder | None = None
+        self._wiretap: Wiretap | None = None
         self.on_change: list[Callable[[], None]] = []
         """Called after reachability has changed."""
         self.on_oversized: Callable[[str, int], None] | None = None
@@ -84,7 +84,6 @@ class Network:
         self.to_nobody = 0
         self.sent_max = 0
         self.tally = Tally()
-        self._weathers = 0
         self._default = self._weather(conditions)
         self._is_odd = False
         """Every datagram takes the long way: the weather of most paths is not plain, or all is recorded."""
@@ -140,8 +139,8 @@ class Network:
 
     def _send_oddly(self, source: Host, target: Host, data: bytes, address: Address, number: int) -> None:
         """The long way: something about this path is unusual, or everything is recorded."""
-        if self._recorder is not None:
-            self._recorder.record(self._timeline.now, address, target.index, data, number)
+        if self._wiretap is not None:
+            self._wiretap.record(self._timeline.now, address, target.index, data, number)
         if source.cut >> target.index & 1:
             self.cut_off += 1
             self._gone(number, "cut off")
@@ -191,16 +190,16 @@ class Network:
 
     # Records and replays
 
-    def start_recording(self) -> Recorder:
-        """Keep a copy of every datagram that is sent from now on. Asked twice, the same recorder goes on."""
-        if self._recorder is None:
-            self._recorder = Recorder(self)
+    def start_wiretap(self) -> Wiretap:
+        """Keep a copy of every datagram that is sent from now on. Asked twice, the same wiretap goes on."""
+        if self._wiretap is None:
+            self._wiretap = Wiretap(self)
             self._note_odd()
-        return self._recorder
+        return self._wiretap
 
-    def stop_recording(self) -> None:
-        """Record nothing more; who holds the recorder can still replay what it has."""
-        self._recorder = None
+    def stop_wiretap(self) -> None:
+        """Record nothing more; who holds the wiretap can still replay what it has."""
+        self._wiretap = None
         self._note_odd()
 
     # Weather
@@ -325,11 +324,16 @@ class Network:
         return bool(source.cut >> target.index & 1)
 
     def _weather(self, conditions: Conditions) -> Weather:
-        self._weathers += 1
-        return Weather(conditions, self._randomness.number("weather", self._weathers), self._timeline.now)
+        now = self._timeline.now
+
+        def chance_of(path: int) -> int:
+            source, target = self.hosts[path >> 32], self.hosts[path & 0xFFFFFFFF]
+            return self._randomness.number("spells", source.name, target.name, f"{now:.9f}")
+
+        return Weather(conditions, chance_of, now)
 
     def _note_odd(self) -> None:
-        self._is_odd = self._recorder is not None or not self._default.is_plain
+        self._is_odd = self._wiretap is not None or not self._default.is_plain
 
     def _changed(self) -> None:
         self._recompute()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import exp, log
 from statistics import NormalDist
@@ -96,12 +97,12 @@ class Path:
 
 
 class Weather:
-    """Conditions at work, from `began_at` on; `number` gives the 64 bits of a path's own chance."""
+    """Conditions at work, from `began_at` on; `chance_of` gives the 64 bits of a path's own chance."""
 
-    def __init__(self, conditions: Conditions, seed: int, began_at: float) -> None:
+    def __init__(self, conditions: Conditions, chance_of: Callable[[int], int], began_at: float) -> None:
         self.conditions = conditions
         self.is_plain = conditions.is_plain
-        self._seed = seed
+        self._chance_of = chance_of
         self._began_at = began_at
         self._paths: dict[int, Path] = {}
 
@@ -174,8 +175,7 @@ class Weather:
         if state is None:
             state = self._paths[path] = Path()
             if self.conditions.bursts is not None:
-                number = mix(self._seed ^ mix(path))
-                state.spells = Spells(self.conditions.bursts, number, self._began_at)
+                state.spells = Spells(self.conditions.bursts, self._chance_of(path), self._began_at)
         return state
 
     def _is_lost(self, state: Path, counter: int, at: float, now: float) -> bool:

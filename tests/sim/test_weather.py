@@ -154,7 +154,7 @@ def test_a_node_rejects_and_counts_what_is_damaged() -> None:
     world.network.on_damaged = lambda _, rejected: reports.append(rejected)
     world.add_nodes(4)
     world.run(5)
-    world.set_conditions(Conditions(corrupt=0.2))
+    world.set_weather(corrupt=0.2)
     world.run(20)
     assert len(reports) > 30
     assert all(reports)
@@ -288,33 +288,33 @@ def test_cuts_and_holds_end_one_by_one() -> None:
 # Recordings
 
 
-def test_a_recording_keeps_what_is_sent_and_replays_it_to_anybody() -> None:
+def test_a_wiretap_keeps_what_is_sent_and_replays_it_to_anybody() -> None:
     story = story_in(STILL)
     a, b = story.world.add_nodes(2)
     send(story, a, b)
-    recorder = story.world.network.start_recording()
+    wiretap = story.world.network.start_wiretap()
     send(story, a, b, 5)
-    story.world.network.stop_recording()
+    story.world.network.stop_wiretap()
     send(story, a, b)
     story.world.run(1)
     (c,) = story.world.add_nodes(1)
     story.heard(b)
     chance = story.world.randomness.stream("replay")
-    assert recorder.replay(chance, within=2.0) == 5
-    assert recorder.replay(chance, to=[c], limit=3) == 3
+    assert wiretap.replay(chance, within=2.0) == 5
+    assert wiretap.replay(chance, to=[c], limit=3) == 3
     story.world.run(3)
     assert sorted(numbers(story, b)) == [0, 1, 2, 3, 4]
     assert {what[1] for what in story.heard(c)} == {a.address}
 
 
-def test_a_recording_drops_the_oldest_and_counts_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reachp2p_sim.recorder.RECORDED_MAX", 3)
+def test_a_wiretap_drops_the_oldest_and_counts_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reachp2p_sim.wiretap.RECORDED_MAX", 3)
     story = story_in(STILL)
     a, b = story.world.add_nodes(2)
-    recorder = story.world.network.start_recording()
+    wiretap = story.world.network.start_wiretap()
     send(story, a, b, 5)
-    assert len(recorder) == 3
-    assert recorder.dropped == 2
+    assert len(wiretap) == 3
+    assert wiretap.dropped == 2
 
 
 # Streams

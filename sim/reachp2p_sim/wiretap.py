@@ -34,7 +34,7 @@ class Recorded(NamedTuple):
     number: int
 
 
-class Recorder:
+class Wiretap:
     """What was sent since the recording began. `dropped` counts what made room for later ones."""
 
     def __init__(self, network: Network) -> None:
