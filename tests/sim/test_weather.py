@@ -214,8 +214,8 @@ def test_weather_that_is_switched_on_shifts_nobody_elses_delay() -> None:
     ):
         story = story_in(conditions)
         a, b = story.world.add_nodes(2)
-        send(story, a, b, 200)
-        story.world.run(10)
+        send(story, a, b, 200, every=0.05)
+        story.world.run(2)
         arrivals.append(set(story.script(b).times))
     without, duplicated, reordered, lossy = arrivals
     assert duplicated > without
