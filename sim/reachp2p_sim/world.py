@@ -160,8 +160,12 @@ class World:
         self.timeline.run(self.timeline.now + seconds)
 
     def run_to(self, when: float) -> None:
-        """Let time pass until it is this late, in run time; a time that has passed is now."""
-        self.timeline.run(max(when, self.timeline.now))
+        """Let time pass until it is this late, in run time; a time that has come is now, and nothing runs.
+
+        So two steps of one moment follow each other without anything between them, as they did when they were recorded.
+        """
+        if when > self.timeline.now:
+            self.timeline.run(when)
 
     def run_until(self, condition: Callable[[World], bool], limit: float, every: float = 0.25) -> float:
         """Let time pass until the condition holds; returns the seconds it took. A `Violation` after `limit` seconds."""
