@@ -15,7 +15,7 @@ from reachp2p.core.effects import ToNode
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Address, LinkId, NodeId
 from reachp2p.core.membership.life import Step
-from reachp2p.core.membership.member import Precedence
+from reachp2p.core.membership.member import Member, Precedence
 from reachp2p.core.membership.table import Change
 from reachp2p.core.parts import Parts
 from reachp2p.core.pulls import Pulls
@@ -88,9 +88,12 @@ class Hearing:
             return None
         seen, change = parts.table.merge(checked, now)
         if seen is Precedence.OUTDATED:
+            self._note_tombstone(parts.table.get(NodeId(fact.node)))
             self.answer_about(NodeId(fact.node), source, now)
         if change is None:
             return None
+        if by_sync and change.old is MemberState.DEAD and change.new is MemberState.ALIVE:
+            parts.counters.add("sync.healed")
         # A renewal travels by anti-entropy alone.
         if self._is_news(source, by_sync=by_sync) and not (by_sync and seen is Precedence.UPDATES):
             parts.queue.put(Kind.HEAD, fact.node, encode_message(HeadUpdate(head=data)))
@@ -111,6 +114,11 @@ class Hearing:
         if not self._parts.settings.protocol.rules.infection:
             return False
         return not source.is_disk and (self.spreads or not by_sync)
+
+    def _note_tombstone(self, member: Member | None) -> None:
+        """Count what would have come back if we did not remember its end."""
+        if member is not None and member.state in (MemberState.LEFT, MemberState.DEAD):
+            self._parts.counters.add("tombstones.hit")
 
     def _own_head(self, checked: Checked[Head], source: Source, now: float) -> None:
         parts = self._parts
@@ -152,6 +160,7 @@ class Hearing:
             self.ask_head(subject, source, now)
         elif (member.life, member.incarnation) > theirs or member.state is MemberState.LEFT:
             parts.counters.add("accusation.outdated")
+            self._note_tombstone(member)
             self.answer_about(subject, source, now)
         else:
             self._consequences.draw(parts.detector.on_accusation(checked, now, newcomer=newcomer), now)

@@ -19,6 +19,7 @@ from reachp2p_sim.configuration import (
     options_of,
     protocol_of,
 )
+from reachp2p_sim.coverage import Coverage
 from reachp2p_sim.mutants import MUTANTS
 from reachp2p_sim.record import record_of
 from reachp2p_sim.scenarios import Options, Scenario, Value
@@ -51,6 +52,10 @@ class RunResult:
     frames: dict[str, int]
     calls: dict[str, Any]
     options: dict[str, Value]
+    branches: dict[str, int]
+    """How often the run went through each rare branch (`coverage`)."""
+    steps: dict[str, int]
+    """How many steps of each kind were performed."""
 
     def to_json(self) -> dict[str, Any]:
         """All fields, as plain data."""
@@ -76,6 +81,7 @@ def run_scenario(
         signing="ed25519" if options.text("signing") == "ed25519" else "keyed",
         log=log,
     )
+    coverage = Coverage(world)
     if attach is not None:
         attach(world)
     world.limits.update(scenario.limits)
@@ -92,7 +98,9 @@ def run_scenario(
             violation = broken
         except Exception:  # noqa: BLE001 a defect of the core, whatever it is, is reported with the seed that shows it
             error = traceback.format_exc()
-    return _result(config, scenario, options, world, violation, error, time.process_time() - began_at)
+    return _result(
+        config, scenario, options, world, coverage, violation, error, time.process_time() - began_at
+    )
 
 
 def _result(
@@ -100,6 +108,7 @@ def _result(
     scenario: Scenario,
     options: Options,
     world: World,
+    coverage: Coverage,
     violation: Violation | None,
     error: str | None,
     cpu_seconds: float,
@@ -155,4 +164,6 @@ def _result(
             "handlers_run": ledger.invoked,
         },
         options=dict(options.values),
+        branches=coverage.branches(),
+        steps=coverage.steps(),
     )

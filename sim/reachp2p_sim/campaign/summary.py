@@ -13,21 +13,25 @@ from typing import Any
 
 from reachp2p_sim import intervals
 from reachp2p_sim.campaign.folder import About
-from reachp2p_sim.campaign.plan import Cell, Task
+from reachp2p_sim.campaign.plan import Cell, Plan, Task
 from reachp2p_sim.campaign.pool import Lost
+from reachp2p_sim.coverage import BRANCHES
 from reachp2p_sim.intervals import Estimate
-from reachp2p_sim.run import RunResult
+from reachp2p_sim.run import RunResult, find_scenario
 
 FAILURES_KEPT = 20
 SEEDS_NAMED = 3
 """Seeds named for each measure."""
+
+COVERAGE_SHARE_MIN = 0.01
+COVERAGE_RUNS_MIN = 100
 
 Row = dict[str, Any]
 
 
 def row_of(task: Task, result: RunResult) -> Row:
     """A finished run as it is kept: its place, and all that its result says."""
-    return {"number": task.number, "cell": task.cell, **result.to_json()}
+    return {"number": task.number, "cell": task.cell, "of": task.config.scenario, **result.to_json()}
 
 
 def summarize(about: About, rows: Sequence[Row], lost: Sequence[tuple[Task, Lost]]) -> dict[str, Any]:
@@ -56,6 +60,7 @@ def summarize(about: About, rows: Sequence[Row], lost: Sequence[tuple[Task, Lost
         "simulated_seconds": round(sum(row["simulated_seconds"] for row in rows), 3),
         "messages": sum(row["messages"] for row in rows),
         "cells": [_cell(cell, by_cell.get(cell.number, []), lost_in[cell.number]) for cell in plan.cells],
+        "coverage": coverage(plan, rows),
         "failures": [_failure(row) for row in failures[:FAILURES_KEPT]],
         "lost_runs": [_lost(task, reason) for task, reason in lost[:FAILURES_KEPT]],
         "effort": {
@@ -65,6 +70,33 @@ def summarize(about: About, rows: Sequence[Row], lost: Sequence[tuple[Task, Lost
             ],
         },
     }
+
+
+def coverage(plan: Plan, rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """In how many runs of each scenario each rare branch was taken, and whether that is enough.
+
+    A branch that a scenario says it reaches must have been seen in 1 % of its runs; asked from `COVERAGE_RUNS_MIN` runs
+    on, and of the core as it ships, for a broken one may well not get there.
+    """
+    found: list[dict[str, Any]] = []
+    for name in plan.scenarios:
+        runs = [row for row in rows if row["of"] == name]
+        if not runs:
+            continue
+        wanted = find_scenario(name).reaches if plan.mutant is None and len(runs) >= COVERAGE_RUNS_MIN else ()
+        for branch in BRANCHES:
+            hits = sum(row["branches"][branch] > 0 for row in runs)
+            share = intervals.share(hits, len(runs))
+            found.append(
+                {
+                    "scenario": name,
+                    "branch": branch,
+                    "runs": hits,
+                    "share": _interval(share),
+                    "is_enough": branch not in wanted or share.value >= COVERAGE_SHARE_MIN,
+                }
+            )
+    return found
 
 
 def what_happened(row: Row) -> str:

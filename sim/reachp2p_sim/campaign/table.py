@@ -12,7 +12,7 @@ from typing import Any
 
 from reachp2p_sim.campaign.plan import Plan
 
-LEFT_OUT = {"number", "checkers", "options", "violation"}
+LEFT_OUT = {"number", "of", "checkers", "options", "violation"}
 
 
 def parquet(plan: Plan, rows: Sequence[dict[str, Any]]) -> bytes:

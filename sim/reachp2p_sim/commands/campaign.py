@@ -90,7 +90,10 @@ def campaign(
         _print(summary)
     if summary["failures"]:
         print(f"replay: {summary['failures'][0]['replay']}", file=sys.stderr)
-    if summary["failed"] or summary["lost"]:
+    too_rare = [entry for entry in summary["coverage"] if not entry["is_enough"]]
+    for entry in too_rare:
+        print(f"too rare: {entry['branch']} in {entry['runs']} runs of {entry['scenario']}", file=sys.stderr)
+    if summary["failed"] or summary["lost"] or too_rare:
         raise typer.Exit(FAIL)
 
 
@@ -124,6 +127,7 @@ def _print(summary: dict[str, Any]) -> None:
                 f"  {name.replace('_', ' '):28} median {spread['median']:.3f}  p99 {spread['p99']:.3f}  "
                 f"worst {spread['max']:.3f}  slowest seeds {seeds}"
             )
+    _print_coverage(summary)
     for failure in summary["failures"][:FAILURES_SHOWN]:
         print(f"  {failure['scenario']}, seed {failure['seed']}: {failure['what']}")
     for gone in summary["lost_runs"][:FAILURES_SHOWN]:
@@ -131,3 +135,11 @@ def _print(summary: dict[str, Any]) -> None:
     effort = summary["effort"]
     simulated = f"{summary['simulated_seconds']:.0f} s simulated in {effort['cpu_seconds']:.0f} s of CPU"
     print(f"{summary['runs']} runs, {simulated}; digest {summary['digest'][:16]}; {summary['folder']}")
+
+
+def _print_coverage(summary: dict[str, Any]) -> None:
+    for name in summary["scenarios"]:
+        entries = [entry for entry in summary["coverage"] if entry["scenario"] == name and entry["runs"]]
+        if entries:
+            seen = "  ".join(f"{entry['branch']} {entry['share']['value']:.0%}" for entry in entries)
+            print(f"{name} saw in so many runs: {seen}")

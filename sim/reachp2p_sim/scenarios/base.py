@@ -51,6 +51,8 @@ class Scenario:
     """Constants of the protocol that differ from the defaults."""
     limits: dict[str, float] = field(default_factory=dict)
     """What checkers that ask the world for a limit are told."""
+    reaches: tuple[str, ...] = ()
+    """Rare branches (`coverage.BRANCHES`) that a campaign over it must have seen."""
     file: ScenarioFile | None = None
     """Where it was read from, if it is a scenario file."""
     checkers: tuple[type[Checker], ...] = ()
@@ -102,6 +104,7 @@ def scenario(
     nodes_min: int = 3,
     cases: tuple[str, ...] = (),
     group: str = "others",
+    reaches: tuple[str, ...] = (),
     **options: Value,
 ) -> Callable[[Story], Story]:
     """Register a story under a name. Keyword arguments are its options with their defaults."""
@@ -112,7 +115,9 @@ def scenario(
             raise ValueError(f"two scenarios are named {name}")
         if group not in GROUPS:
             raise ValueError(f"{name}: there is no group {group!r}; there are: {', '.join(GROUPS)}")
-        register_of[name] = Scenario(name, summary, story, nodes, nodes_min, options, cases, group=group)
+        register_of[name] = Scenario(
+            name, summary, story, nodes, nodes_min, options, cases, reaches=reaches, group=group
+        )
         return story
 
     return register

@@ -24,6 +24,7 @@ SEED_NODES = 3
     nodes_min=4,
     cases=("B3.30",),
     group="random",
+    reaches=("refutation", "tombstone-hit", "push-pull-heal", "refusal"),
     seconds=120.0,
     rate=0.3,
 )
