@@ -44,6 +44,9 @@ from reachp2p_sim.workload import Application
 if TYPE_CHECKING:
     from reachp2p_sim.world import World
 
+CLOCK_RATE_TOLERANCE = 0.1
+"""How wrong a steady clock's rate may be; oscillators are off by less than a thousandth, NTP slews by less than
+that."""
 WALL_CLOCK_INTERVAL = 10.0
 """How often the driver reports the wall clock, in seconds."""
 RESOLVE_INTERVAL = 15.0
@@ -172,6 +175,16 @@ class Host:
         """The time of day as the process knows it: from the last report of the wall clock, by the steady clock."""
         wall, steady = self._told_wall
         return wall + self.now - steady
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing hinders this machine's process and its steady clock runs about as it should."""
+        return self.hindered is None and self.has_sound_clock(self.clock.rate)
+
+    @staticmethod
+    def has_sound_clock(rate: float) -> bool:
+        """Whether a machine whose steady clock has this rate may be held to what is promised."""
+        return abs(rate - 1.0) <= CLOCK_RATE_TOLERANCE
 
     # Process
 
@@ -361,6 +374,9 @@ class Host:
         if engine is None or process != self.process:
             return
         ended, again = self.disk.finish(self._timeline.now)
+        if self.disk.is_crash_due:
+            self._on_crash_due(process)
+            return
         if again is not None:
             self._timeline.after(again, self._on_disk, process)
         for operation, rows, failure in ended:
@@ -372,6 +388,11 @@ class Host:
             else:
                 engine.handle_persist_failed(operation.ticket, failure, self.now)
         self.settle()
+
+    def _on_crash_due(self, process: int) -> None:
+        """A crash was set for a certain write, which has come."""
+        if process == self.process and self._engine is not None:
+            self.world.crash_point_reached(self)
 
     def invoke_ended(self, invocation: int, result: InvokeResult) -> None:
         """A handler has ended."""
@@ -497,6 +518,8 @@ class Host:
                 delay = self.disk.add(effect, now)
                 if delay is not None:
                     self._timeline.after(delay, self._on_disk, self.process)
+                if self.disk.is_crash_due:
+                    self._timeline.after(0.0, self._on_crash_due, self.process)
             case Invoke():
                 self.application.invoke(effect)
             case CancelInvoke(invocation=invocation):

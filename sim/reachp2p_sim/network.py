@@ -10,7 +10,7 @@ A path with nothing unusual about it costs one test of a bit and two draws.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import log
 from typing import TYPE_CHECKING
@@ -76,6 +76,8 @@ class Network:
         self.on_damaged: Callable[[Host, bool], None] | None = None
         """Called when a damaged datagram has been handled, with whether the node rejected it, and counted that."""
         self.observer: Observer | None = None
+        self.mended_wholly = 0
+        """How often all cuts have been ended at once: whoever planned more cuts before that gives them up."""
         self.datagram_max = 1_400
         self.sent = 0
         self.sent_bytes = 0
@@ -84,6 +86,7 @@ class Network:
         self.to_nobody = 0
         self.sent_max = 0
         self.tally = Tally()
+        self._worst: tuple[float, float] | None = None
         self._default = self._weather(conditions)
         self._is_odd = False
         """Every datagram takes the long way: the weather of most paths is not plain, or all is recorded."""
@@ -212,6 +215,7 @@ class Network:
     @conditions.setter
     def conditions(self, conditions: Conditions) -> None:
         self._default = self._weather(conditions)
+        self._worst = None
         self._note_odd()
         self._tell()
 
@@ -233,6 +237,7 @@ class Network:
     def set_between(self, source: Host, target: Host, conditions: Conditions | None) -> None:
         """Give one directed path conditions of its own, or take them away."""
         path = source.index << 32 | target.index
+        self._worst = None
         was_total = self.between(source, target).loss >= 1.0
         if conditions is None:
             self._single.pop(path, None)
@@ -258,9 +263,21 @@ class Network:
 
     def worst(self) -> tuple[float, float]:
         """The worst loss and the slowest mean delay on any path."""
-        single = [weather.conditions for weather in self._single.values()]
-        layers = [weather.conditions for _, weather in self._layers]
-        return worst([self.conditions, *single, *layers])
+        if self._worst is None:
+            self._worst = worst([conditions for _, _, conditions in self.weathers()])
+        return self._worst
+
+    def weathers(self) -> Iterator[tuple[int, int, Conditions]]:
+        """All weather there is, with the bit masks of its sources and targets; -1 for everybody."""
+        yield -1, -1, self.conditions
+        for group, weather in self._layers:
+            yield group.sources, group.targets, weather.conditions
+        targets: dict[tuple[int, Conditions], int] = {}
+        for path, weather in self._single.items():
+            key = (path >> 32, weather.conditions)
+            targets[key] = targets.get(key, 0) | 1 << (path & 0xFFFFFFFF)
+        for (source, conditions), mask_of_targets in targets.items():
+            yield 1 << source, mask_of_targets, conditions
 
     # Reachability
 
@@ -273,6 +290,7 @@ class Network:
     def mend(self, name: str | None = None) -> None:
         """End the cuts of this name, or all."""
         self._cuts = [cut for cut in self._cuts if name is not None and cut.name != name]
+        self.mended_wholly += name is None
         self._changed()
 
     def hold(self, sources: Sequence[Host], targets: Sequence[Host], name: str = "hold") -> None:
@@ -340,6 +358,7 @@ class Network:
         self._tell()
 
     def _recompute(self) -> None:
+        self._worst = None
         for host in self.hosts:
             bit = 1 << host.index
             host.cut = _union(cut.targets for cut in self._cuts if cut.sources & bit)

@@ -52,7 +52,7 @@ from reachp2p_sim.network import Conditions
 from reachp2p_sim.selection import UnknownMachine, among
 from reachp2p_sim.steps import KINDS, Step
 from reachp2p_sim.steps.base import default_of
-from reachp2p_sim.steps.paths import PathWeather, Weather, changed
+from reachp2p_sim.steps.paths import PathWeather, Weather, WeatherBetween, changed
 
 Value: TypeAlias = float | int | str | bool
 KEYS = (
@@ -176,7 +176,7 @@ def _check_step(
     fair: Conditions,
 ) -> None:
     """Follow which machines there will be, and see that the step names no other."""
-    if isinstance(step, Weather | PathWeather) and step.changes is not None:
+    if isinstance(step, Weather | PathWeather | WeatherBetween) and step.changes is not None:
         changed(fair, step.changes)
     word = step.word()
     if word == "add-nodes":
@@ -287,6 +287,11 @@ def _macro(
             {"do": "heal"},
             {"do": "release"},
             {"do": "weather"},
+            {"do": "end-weather"},
+            {"do": "slow-down", "hosts": "all"},
+            {"do": "set-clock", "hosts": "all"},
+            {"do": "strobe-clock", "hosts": "all"},
+            {"do": "set-disk", "hosts": "all"},
             {"do": "resume", "hosts": "all"},
             {"do": "start", "hosts": "all"},
         ]

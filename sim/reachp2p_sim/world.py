@@ -30,20 +30,35 @@ from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p_sim import trace
 from reachp2p_sim.agreement import Condition
 from reachp2p_sim.disk import Disk, Image
-from reachp2p_sim.history import History
+from reachp2p_sim.history import History, WeatherInterval
 from reachp2p_sim.host import Host
 from reachp2p_sim.links import Links
 from reachp2p_sim.network import Conditions, Network
 from reachp2p_sim.observer import Observer
+from reachp2p_sim.processor import BACKLOG_MAX
 from reachp2p_sim.randomness import Randomness
 from reachp2p_sim.selection import Selection, UnknownMachine, select
 from reachp2p_sim.signed import SignedFacts
 from reachp2p_sim.signing import Ed25519Signing, KeyedHashSigning, Signing
 from reachp2p_sim.steps import Step
-from reachp2p_sim.steps.machines import SetDisk, StepClock
-from reachp2p_sim.steps.paths import Heal, Hold, Partition, PathWeather, Release, SetName, Weather
+from reachp2p_sim.steps.machines import CrashAtWrite, SetClock, SetDisk, StepClock, StrobeClock
+from reachp2p_sim.steps.paths import (
+    EndWeather,
+    Flap,
+    Heal,
+    Hold,
+    Partition,
+    PartitionShape,
+    PathWeather,
+    Release,
+    SetName,
+    Swizzle,
+    Weather,
+    WeatherBetween,
+)
 from reachp2p_sim.steps.processes import (
     AddNodes,
+    Block,
     Clone,
     Crash,
     Leave,
@@ -52,8 +67,11 @@ from reachp2p_sim.steps.processes import (
     Resume,
     SaveDisk,
     ShowName,
+    SlowDown,
     Start,
+    crash,
 )
+from reachp2p_sim.steps.replays import ListenIn, Replay
 from reachp2p_sim.steps.story import Expect
 from reachp2p_sim.steps.work import AGENT, CallLoop, OfferAgent, WithdrawAgent
 from reachp2p_sim.timeline import Timeline
@@ -245,17 +263,37 @@ class World:
         self.perform(Clone(hosts=_names([host]), image=image))
         return self.nodes[-1]
 
+    def block(self, *hosts: Host) -> None:
+        """Block processes right before they send and right after they receive, until `resume` (Lifeguard §V)."""
+        self.perform(Block(hosts=_names(hosts)))
+
+    def slow_down(self, *hosts: Host, service_time: float = 0.0, backlog: int = BACKLOG_MAX) -> None:
+        """Let each input take this many seconds of a machine's one processor; 0 ends that."""
+        self.perform(SlowDown(hosts=_names(hosts), service_time=service_time, backlog=backlog))
+
     def save_disk(self, *hosts: Host, image: str) -> None:
         """Keep what is durable now under a name, to restart or clone from later."""
         self.perform(SaveDisk(hosts=_names(hosts), image=image))
 
-    def set_disk(self, *hosts: Host, latency: float = 0.002, failure: str | None = None) -> None:
-        """How long writes take, in seconds, and why those that end from now on fail."""
-        self.perform(SetDisk(hosts=_names(hosts), latency=latency, failure=failure))
+    def set_disk(self, *hosts: Host, **how: Any) -> None:
+        """How disks behave from now on; the keywords are those of `SetDisk`, without any they are well."""
+        self.perform(SetDisk(hosts=_names(hosts), **how))
+
+    def crash_at_write(self, *hosts: Host, write: int = 1, durable: bool = False) -> None:
+        """Let processes crash at their `write`-th write from now: while it is under way, or once it is durable."""
+        self.perform(CrashAtWrite(hosts=_names(hosts), write=write, durable=durable))
 
     def step_clock(self, host: Host, seconds: float) -> None:
         """Move the wall clock of a machine. The steady clock does not notice."""
         self.perform(StepClock(hosts=_names([host]), seconds=seconds))
+
+    def set_clock(self, *hosts: Host, rate: float = 1.0, wall_rate: float = 1.0) -> None:
+        """Let clocks run fast or slow; a steady clock of rate 0 stands still."""
+        self.perform(SetClock(hosts=_names(hosts), rate=rate, wall_rate=wall_rate))
+
+    def strobe_clock(self, *hosts: Host, by: float = 0.0, every: float = 0.1) -> None:
+        """Let wall clocks be wrong by so many seconds every other moment; 0 ends that."""
+        self.perform(StrobeClock(hosts=_names(hosts), by=by, every=every))
 
     def set_name(self, name: str, hosts: Sequence[Host]) -> None:
         """Let a seed name lead to the present addresses of these machines."""
@@ -281,21 +319,35 @@ class World:
 
     # Network
 
-    def partition(self, left: Sequence[Host], right: Sequence[Host], *, one_way: bool = False) -> None:
+    def partition(
+        self, left: Sequence[Host], right: Sequence[Host], *, one_way: bool = False, name: str = ""
+    ) -> None:
         """Let nothing through between two groups, or only nothing from left to right."""
-        self.perform(Partition(left=_names(left), right=_names(right), one_way=one_way))
+        self.perform(Partition(left=_names(left), right=_names(right), one_way=one_way, name=name))
 
-    def heal(self) -> None:
-        """End all partitions."""
-        self.perform(Heal())
+    def partition_shape(self, shape: str, *hosts: Host, name: str = "") -> None:
+        """Cut machines (all, if none is given) from each other in a shape of `shapes.SHAPES`."""
+        self.perform(PartitionShape(shape=shape, hosts=_names(hosts) or "all", name=name))
 
-    def hold(self, left: Sequence[Host], right: Sequence[Host]) -> None:
+    def heal(self, name: str | None = None) -> None:
+        """End the partitions of a name, or all."""
+        self.perform(Heal(name=name))
+
+    def swizzle(self, *hosts: Host, share: float = 0.25, seconds: float = 5.0) -> None:
+        """Cut a drawn share of machines off one by one, then let them back in another order; takes twice `seconds`."""
+        self.perform(Swizzle(hosts=_names(hosts) or "all", share=share, seconds=seconds))
+
+    def flap(self, *hosts: Host, **how: Any) -> None:
+        """Cut machines off and let them back, again and again; the keywords are those of `Flap`."""
+        self.perform(Flap(hosts=_names(hosts), **how))
+
+    def hold(self, left: Sequence[Host], right: Sequence[Host], *, name: str = "") -> None:
         """Let what goes between two groups wait; nothing is lost."""
-        self.perform(Hold(left=_names(left), right=_names(right)))
+        self.perform(Hold(left=_names(left), right=_names(right), name=name))
 
-    def release(self) -> None:
-        """Deliver what was held."""
-        self.perform(Release())
+    def release(self, name: str | None = None) -> None:
+        """Deliver what was held under a name, or all."""
+        self.perform(Release(name=name))
 
     def set_weather(self, **changes: Any) -> None:
         """Change the conditions on all paths that have none of their own; the keywords are those of `Conditions`.
@@ -307,6 +359,38 @@ class World:
     def set_weather_between(self, source: Host, target: Host, **changes: Any) -> None:
         """Give one directed path its own weather, or without keywords take it away."""
         self.perform(PathWeather(source=_names([source]), target=_names([target]), changes=changes or None))
+
+    def set_weather_of(
+        self,
+        sources: Sequence[Host],
+        targets: Sequence[Host],
+        *,
+        both_ways: bool = False,
+        name: str = "",
+        **changes: Any,
+    ) -> None:
+        """Give all paths from some machines to others weather of their own, until `end_weather`."""
+        self.perform(
+            WeatherBetween(
+                sources=_names(sources),
+                targets=_names(targets),
+                changes=changes,
+                both_ways=both_ways,
+                name=name,
+            )
+        )
+
+    def end_weather(self, name: str | None = None) -> None:
+        """End the weather between machines of a name, or all."""
+        self.perform(EndWeather(name=name))
+
+    def listen_in(self) -> None:
+        """Keep a copy of every datagram that is sent from now on, to replay it."""
+        self.perform(ListenIn())
+
+    def replay(self, *hosts: Host, limit: int = 1_000, within: float = 1.0) -> None:
+        """Let what was kept arrive again: at these machines, or where it was sent to."""
+        self.perform(Replay(hosts=_names(hosts) or None, limit=limit, within=within))
 
     # What steps are made of
 
@@ -385,8 +469,15 @@ class World:
 
     def note_weather(self) -> None:
         """Tell the history how bad the weather is now at most."""
-        worst_loss, worst_delay = self.network.worst()
-        self.history.weather_changed(worst_loss, worst_delay, self.now)
+        present = [
+            WeatherInterval(self.now, loss=c.worst_loss, delay=c.mean_delay, sources=sources, targets=targets)
+            for sources, targets, c in self.network.weathers()
+        ]
+        self.history.weather_changed(self.now, *present)
+
+    def crash_point_reached(self, host: Host) -> None:
+        """The write at which a machine was to crash (`crash-at-write`) has come."""
+        crash(self, host.name)
 
     # Questions
 
@@ -397,10 +488,10 @@ class World:
 
     @property
     def is_calm(self) -> bool:
-        """Nothing is cut, held or paused, and the weather lets nine of ten datagrams through."""
+        """Nothing is cut or held, no machine is hindered, and the weather lets nine of ten datagrams through."""
         return (
             self.network.is_whole
-            and not any(host.is_paused for host in self.nodes)
+            and all(host.is_sound for host in self.nodes)
             and self.network.worst()[0] <= 0.1
         )
 

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import pytest
 from reachp2p_sim import disk as disk_module
-from reachp2p_sim.disk import Disk
+from reachp2p_sim.disk import NO_SPACE, Disk, DiskConditions
 
 from reachp2p.core.effects import Delete, Fetch, Persist, Table
 from reachp2p.core.ids import Ticket
@@ -103,3 +104,79 @@ def test_too_much_in_flight_stops_the_run(disk: Disk, monkeypatch: pytest.Monkey
     disk.add(write(2), 0.0)
     with pytest.raises(RuntimeError, match="in flight"):
         disk.add(write(3), 0.0)
+
+
+def test_a_full_disk_refuses_what_does_not_fit_and_takes_deletions(disk: Disk) -> None:
+    disk.conditions = DiskConditions(capacity=10)
+    failures = []
+    for number, (key, value) in enumerate([(b"a", b"12345"), (b"b", b"12345"), (b"a", b"123456789")], 1):
+        disk.add(write(number, key, value), float(number))
+        failures += [failure for _, _, failure in disk.finish(float(number))[0]]
+    assert failures == [None, NO_SPACE, None]
+    assert disk.used == 10
+    disk.add(Delete(Ticket(4), Table.HEADS, b"a"), 4.0)
+    disk.finish(4.0)
+    disk.add(write(5, b"b", b"12345"), 5.0)
+    assert disk.finish(5.0)[0][0][2] is None
+    assert disk.rows == {Table.HEADS: {b"b": b"12345"}}
+    assert disk.used == 6
+
+
+def test_a_disk_may_fail_now_and_then(disk: Disk) -> None:
+    disk.conditions = DiskConditions(failure="input/output error", failing=0.25)
+    for number in range(400):
+        disk.add(write(number, number.to_bytes(2, "big")), float(number))
+        disk.finish(float(number))
+    assert disk.failed == pytest.approx(100, abs=30)
+    assert len(disk.rows[Table.HEADS]) == 400 - disk.failed
+
+
+def test_a_slow_disk_has_a_mean_and_a_spread(disk: Disk) -> None:
+    disk.conditions = DiskConditions(latency=0.1, spread=0.2)
+    took = []
+    for number in range(500):
+        delay = disk.add(write(number), float(number))
+        assert delay is not None
+        took.append(delay)
+        disk.finish(float(number))
+    assert min(took) >= 0.1
+    assert sum(took) / 500 == pytest.approx(0.3, rel=0.15)
+
+
+def test_a_crash_may_tear_the_first_write_that_did_not_survive() -> None:
+    lengths = set()
+    for seed in range(60):
+        disk = Disk(Random(seed), DiskConditions(tears=True))
+        disk.add(write(1, b"a", b"1234"), 0.0)
+        disk.add(write(2, b"b", b"1234"), 0.0)
+        disk.crash()
+        rows = disk.rows[Table.HEADS]
+        lengths.add((len(rows.get(b"a", b"")), len(rows.get(b"b", b"")) if b"b" in rows else None))
+    assert {(4, length) for length in (0, 1, 2, 3, 4)} <= lengths
+    assert all(a == 4 or b is None for a, b in lengths), "nothing later than the torn write is there"
+
+
+@pytest.mark.parametrize("when_durable", [False, True])
+def test_a_crash_is_due_at_the_write_it_was_set_for(disk: Disk, when_durable: bool) -> None:
+    disk.set_crash(2, when_durable=when_durable)
+    disk.add(write(1), 0.0)
+    disk.add(Fetch(1, Table.HEADS, b"", None, 10), 0.0)
+    disk.finish(0.0)
+    assert not disk.is_crash_due
+    disk.add(write(2), 1.0)
+    assert disk.is_crash_due is not when_durable
+    disk.finish(1.0)
+    assert disk.is_crash_due
+    disk.crash()
+    assert not disk.is_crash_due
+    disk.add(write(3), 2.0)
+    disk.finish(2.0)
+    assert not disk.is_crash_due
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"latency": -1.0}, {"spread": float("inf")}, {"failing": 1.5}, {"capacity": -1}]
+)
+def test_an_impossible_disk_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="disk"):
+        DiskConditions(**wrong)

@@ -57,6 +57,7 @@ class Accuracy(Checker):
             not history.was_absent(observer.index, since)
             and not history.was_absent(subject.index, since)
             and not history.were_cut(observer.index, subject.index, since)
-            and history.worst_loss(since) <= LOSS_MAX
-            and history.worst_delay(since) <= world.protocol.probe_timeout * DELAY_SHARE_MAX
+            and history.worst_loss(since, observer.index, subject.index) <= LOSS_MAX
+            and history.worst_delay(since, observer.index, subject.index)
+            <= world.protocol.probe_timeout * DELAY_SHARE_MAX
         )

@@ -1,17 +1,27 @@
-"""Steps about the network: partitions and what ends them, holds, the weather, names."""
+"""Steps about the network: partitions and what ends them, holds, the weather, names.
+
+Cuts, holds and weather over many paths may be given a name, by which they end while others stay.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from reachp2p_sim.network import Conditions, mask
 from reachp2p_sim.selection import Selection
+from reachp2p_sim.shapes import SHAPES, Turn, flapping, swizzle
 from reachp2p_sim.steps.base import Step
 
 if TYPE_CHECKING:
+    from reachp2p_sim.host import Host
     from reachp2p_sim.world import World
+
+Direction: TypeAlias = Literal["both", "ingress", "egress"]
+Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Partition(Step, frozen=True, kw_only=True):
@@ -20,26 +30,94 @@ class Partition(Step, frozen=True, kw_only=True):
     left: Selection
     right: Selection = "rest"
     one_way: bool = False
+    name: str = ""
 
     machines: ClassVar[tuple[str, ...]] = ("left", "right")
 
     def perform(self, world: World) -> None:
         """Cuts add up until `heal`."""
         left, right = world.hosts(self.left), world.hosts(self.right)
-        world.history.cut(mask(left), mask(right), world.now)
-        world.network.cut(left, right)
+        cut(world, left, right, self.name)
         if not self.one_way:
-            world.history.cut(mask(right), mask(left), world.now)
-            world.network.cut(right, left)
+            cut(world, right, left, self.name)
+
+
+class PartitionShape(Step, frozen=True, kw_only=True):
+    """Cut machines from each other in a shape that has a name: `halves`, `bridge`, `majorities-ring`, …
+
+    Who stands where in the shape is drawn by the shape, its name and its machines.
+    """
+
+    shape: str
+    hosts: Selection = "all"
+    name: str = ""
+
+    machines: ClassVar[tuple[str, ...]] = ("hosts",)
+
+    def __post_init__(self) -> None:
+        """Refuse a shape that there is not."""
+        if self.shape not in SHAPES:
+            raise ValueError(f"there is no shape {self.shape!r}; there are: {', '.join(SHAPES)}")
+
+    def perform(self, world: World) -> None:
+        """Cuts add up until `heal`."""
+        hosts = world.hosts(self.hosts)
+        chance = world.randomness.stream("shape", self.shape, self.name, *[host.name for host in hosts])
+        for sources, targets in SHAPES[self.shape](hosts, chance):
+            cut(world, sources, targets, self.name)
 
 
 class Heal(Step, frozen=True, kw_only=True):
-    """End all partitions."""
+    """End the partitions of a name, or all, with what swizzling and flapping machines would still do."""
+
+    name: str | None = None
 
     def perform(self, world: World) -> None:
         """At once; streams that stood still go on."""
-        world.history.mended(world.now)
-        world.network.mend()
+        mend(world, self.name)
+
+
+class Swizzle(Step, frozen=True, kw_only=True):
+    """Cut a drawn share of machines off, one by one over some seconds, then let them back one by one in another order.
+
+    It goes on beside the steps that follow, for twice `seconds`.
+    """
+
+    hosts: Selection = "all"
+    share: Share = 0.25
+    seconds: Annotated[float, Meta(gt=0)] = 5.0
+    name: str = "swizzle"
+
+    machines: ClassVar[tuple[str, ...]] = ("hosts",)
+
+    def perform(self, world: World) -> None:
+        """Both ways, from everybody."""
+        hosts = world.hosts(self.hosts)
+        chance = world.randomness.stream("swizzle", self.name, f"{world.now:.9f}")
+        _plan(world, swizzle(hosts, chance, share=self.share, seconds=self.seconds), self.name, "both")
+
+
+class Flap(Step, frozen=True, kw_only=True):
+    """Cut machines off for `on` seconds, let them back for `off`, again and again for some seconds.
+
+    `direction`: `both`, `ingress` (they hear nobody) or `egress` (nobody hears them). It goes on beside the steps that
+    follow.
+    """
+
+    hosts: Selection
+    on: Annotated[float, Meta(gt=0)] = 20.0
+    off: Annotated[float, Meta(gt=0)] = 20.0
+    seconds: Annotated[float, Meta(ge=0)] = 120.0
+    direction: Direction = "both"
+    name: str = "flap"
+
+    machines: ClassVar[tuple[str, ...]] = ("hosts",)
+
+    def perform(self, world: World) -> None:
+        """All of them in lock-step; they reach each other as badly as everybody else."""
+        for host in world.hosts(self.hosts):
+            turns = flapping(host, on=self.on, off=self.off, seconds=self.seconds)
+            _plan(world, turns, self.name, self.direction)
 
 
 class Hold(Step, frozen=True, kw_only=True):
@@ -47,25 +125,27 @@ class Hold(Step, frozen=True, kw_only=True):
 
     left: Selection
     right: Selection = "rest"
+    name: str = ""
 
     machines: ClassVar[tuple[str, ...]] = ("left", "right")
 
     def perform(self, world: World) -> None:
         """Until `release`."""
         left, right = world.hosts(self.left), world.hosts(self.right)
-        world.history.cut(mask(left), mask(right), world.now)
-        world.history.cut(mask(right), mask(left), world.now)
-        world.network.hold(left, right)
-        world.network.hold(right, left)
+        for sources, targets in ((left, right), (right, left)):
+            world.history.cut(mask(sources), mask(targets), world.now, self.name, is_held=True)
+            world.network.hold(sources, targets, self.name)
 
 
 class Release(Step, frozen=True, kw_only=True):
-    """Deliver what was held, in order."""
+    """Deliver what was held under a name, or all, in order."""
+
+    name: str | None = None
 
     def perform(self, world: World) -> None:
-        """All holds end."""
-        world.history.mended(world.now)
-        world.network.release()
+        """What another hold still covers goes on waiting."""
+        world.history.mended(world.now, self.name, is_held=True)
+        world.network.release(self.name)
 
 
 class Weather(Step, frozen=True, kw_only=True):
@@ -97,6 +177,41 @@ class PathWeather(Step, frozen=True, kw_only=True):
         world.note_weather()
 
 
+class WeatherBetween(Step, frozen=True, kw_only=True):
+    """Give all paths from some machines to others weather of their own (`changes` to what the run began with).
+
+    `both_ways`: the paths back, too. Of two that cover a path the later holds, and a path's own weather before both.
+    """
+
+    sources: Selection
+    targets: Selection = "rest"
+    changes: dict[str, Any]
+    both_ways: bool = False
+    name: str = ""
+
+    machines: ClassVar[tuple[str, ...]] = ("sources", "targets")
+
+    def perform(self, world: World) -> None:
+        """Until `end-weather`."""
+        conditions = changed(world.fair, self.changes)
+        sources, targets = world.hosts(self.sources), world.hosts(self.targets)
+        world.network.add_weather(sources, targets, conditions, self.name)
+        if self.both_ways:
+            world.network.add_weather(targets, sources, conditions, self.name)
+        world.note_weather()
+
+
+class EndWeather(Step, frozen=True, kw_only=True):
+    """End the weather between machines of a name, or all that `weather-between` brought."""
+
+    name: str | None = None
+
+    def perform(self, world: World) -> None:
+        """What lies below it shows again."""
+        world.network.end_weather(self.name)
+        world.note_weather()
+
+
 class SetName(Step, frozen=True, kw_only=True):
     """Change what a seed name leads to: the present addresses of these machines, or nothing."""
 
@@ -109,6 +224,42 @@ class SetName(Step, frozen=True, kw_only=True):
     def perform(self, world: World) -> None:
         """Nodes ask again every 15 seconds."""
         world.names[self.name] = [host.address for host in world.hosts(self.leads_to)]
+
+
+def cut(world: World, sources: Sequence[Host], targets: Sequence[Host], name: str = "") -> None:
+    """Let nothing through from the first to the second, and remember it."""
+    world.history.cut(mask(sources), mask(targets), world.now, name)
+    world.network.cut(sources, targets, name)
+
+
+def mend(world: World, name: str | None = None) -> None:
+    """End the cuts of a name, or all."""
+    world.history.mended(world.now, name)
+    world.network.mend(name)
+
+
+def _plan(world: World, turns: list[Turn[Host]], name: str, direction: Direction) -> None:
+    """Cut and mend single machines at times to come, unless everything is healed before."""
+    planned_in = world.network.mended_wholly
+
+    def act(argument: tuple[str, Host]) -> None:
+        if world.network.mended_wholly != planned_in:
+            return
+        what, host = argument
+        others = [other for other in world.nodes if other is not host]
+        world.note(f"{name} {what} {host.name}")
+        world.history.last_change_at = world.now
+        its_name = f"{name} of {host.name}"
+        if what == "mend":
+            mend(world, its_name)
+            return
+        if direction != "ingress":
+            cut(world, [host], others, its_name)
+        if direction != "egress":
+            cut(world, others, [host], its_name)
+
+    for after, what, host in turns:
+        world.timeline.after(after, act, (what, host))
 
 
 def changed(fair: Conditions, changes: dict[str, Any]) -> Conditions:

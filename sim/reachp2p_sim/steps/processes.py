@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
+from reachp2p_sim.processor import BACKLOG_MAX
 from reachp2p_sim.selection import Selection
 from reachp2p_sim.steps.base import Step
 
@@ -103,7 +104,7 @@ class Restart(Step, frozen=True, kw_only=True):
 
 
 class Pause(Step, frozen=True, kw_only=True):
-    """Take the processor away: messages wait, nothing is lost (Lifeguard §V)."""
+    """Take the processor away (SIGSTOP): messages wait, nothing is lost."""
 
     hosts: Selection
 
@@ -115,11 +116,51 @@ class Pause(Step, frozen=True, kw_only=True):
             host = world.host(name)
             if host.is_running and not host.is_paused:
                 world.history.absent(host.index, world.now)
-                host.pause()
+                host.processor.pause()
+
+
+class Block(Step, frozen=True, kw_only=True):
+    """Block processes right before they send and right after they receive (Lifeguard §V), until `resume`.
+
+    Timers run until a process wants to send. Nothing is lost, and all is released together.
+    """
+
+    hosts: Selection
+
+    machines: ClassVar[tuple[str, ...]] = ("hosts",)
+
+    def perform(self, world: World) -> None:
+        """Those that run and are not paused."""
+        for host in world.hosts(self.hosts):
+            if host.is_running and not host.is_paused:
+                world.history.absent(host.index, world.now)
+                host.processor.block()
+
+
+class SlowDown(Step, frozen=True, kw_only=True):
+    """Let each input, a due timer too, take `service_time` seconds of the one processor; 0 ends that.
+
+    At most `backlog` inputs wait; beyond it datagrams are dropped, and counted.
+    """
+
+    hosts: Selection
+    service_time: Seconds = 0.0
+    backlog: Annotated[int, Meta(ge=1)] = BACKLOG_MAX
+
+    machines: ClassVar[tuple[str, ...]] = ("hosts",)
+
+    def perform(self, world: World) -> None:
+        """Machines stay slow over restarts."""
+        for host in world.hosts(self.hosts):
+            if self.service_time:
+                world.history.absent(host.index, world.now, "slow")
+            else:
+                world.history.present(host.index, world.now, "slow")
+            host.processor.slow_down(self.service_time, self.backlog)
 
 
 class Resume(Step, frozen=True, kw_only=True):
-    """Give the processor back."""
+    """Give the processor back, to those that are paused and those that are blocked."""
 
     hosts: Selection
 
@@ -131,7 +172,7 @@ class Resume(Step, frozen=True, kw_only=True):
             host = world.host(name)
             if host.is_paused:
                 world.history.present(host.index, world.now)
-                host.resume()
+                host.processor.resume()
 
 
 class Leave(Step, frozen=True, kw_only=True):
