@@ -10,9 +10,8 @@ from collections.abc import Iterable
 
 from reachp2p.core.events import MemberChanged, MemberState, NameShared, RecordChanged
 from reachp2p.core.ids import NodeId
-from reachp2p.core.membership.detector import PRESENT
 from reachp2p.core.membership.member import Member, Precedence
-from reachp2p.core.membership.table import Change
+from reachp2p.core.membership.table import PRESENT, Change
 from reachp2p.core.parts import Parts
 from reachp2p.core.routing.instance import InstanceInfo
 from reachp2p.core.wire.facts import AgentRecord

@@ -259,9 +259,11 @@ class Engine:
         A request or reply for which its link has no room after all ends its call here, which may add effects.
         """
         parts = self._parts
+        if not parts.effects and not parts.links.has_waiting:
+            return []
         done = parts.transmitter.transform(parts.effects.take(), self._now)
-        while unsent := parts.transmitter.take_unsent():
-            for link, message in unsent:
+        while parts.transmitter.has_unsent:
+            for link, message in parts.transmitter.take_unsent():
                 if isinstance(message, Request):
                     parts.caller.on_unsent(link, message, self._now)
                 else:

@@ -75,6 +75,9 @@ class Hearing:
             parts.counters.add(f"dropped.head.{rejected.reason}")
             return None
         fact = checked.fact
+        held = parts.table.get(NodeId(fact.node))
+        if held is not None and held.head is checked:
+            return None  # as most of what gossip brings
         if fact.node == parts.own.node:
             self._own_head(checked, source, now)
             return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from reachp2p.core.ids import NodeId
-from reachp2p.core.membership.detector import PRESENT
+from reachp2p.core.membership.table import PRESENT
 from reachp2p.core.parts import Parts
 
 PULLS_MAX = 4_096

@@ -112,6 +112,11 @@ class Transmitter:
         self._held = [item for item in self._held if self._waits(item)]
         return ready
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether anybody has to be told that a request or reply will not leave."""
+        return bool(self._unsent)
+
     def take_unsent(self) -> list[tuple[LinkId, Request | Reply]]:
         """Requests and replies that have not left and never will: somebody waits for each of them."""
         unsent, self._unsent = self._unsent, []
@@ -140,8 +145,6 @@ class Transmitter:
     def transform(self, items: Sequence[InnerEffect], now: float) -> list[Effect]:
         """Effects for the driver, in the order of `items`; frames of links follow at the end of the round."""
         links = self._links
-        if not items:
-            return [*links.flush()]
         out: list[Effect | _Parcel] = []
         parcels: dict[tuple[NodeId, Address], _Parcel] = {}
         for item in items:

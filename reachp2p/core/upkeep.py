@@ -16,8 +16,8 @@ from reachp2p.core.effects import ToNode
 from reachp2p.core.events import MemberState
 from reachp2p.core.hearing import Hearing
 from reachp2p.core.ids import LinkId, NodeId
-from reachp2p.core.membership.detector import PRESENT
 from reachp2p.core.membership.member import Member
+from reachp2p.core.membership.table import PRESENT
 from reachp2p.core.parts import Parts
 from reachp2p.core.pulls import Pull, Pulls
 from reachp2p.core.wire.messages import DigestEntry

@@ -426,10 +426,14 @@ class Host:
             return
         deadline = engine.next_deadline()
         now = self.now
-        if deadline is not None and deadline <= now:
+        if deadline is None:
+            return
+        if deadline <= now:
             self._trace.number(trace.TIMEOUT, self._timeline.now, self.index, 0)
             engine.handle_timeout(now)
-        self.settle()
+            self.settle()
+        else:  # what this wake-up was planned for has been cancelled
+            self._arm(deadline)
 
     def set_clock_rate(self, rate: float) -> None:
         """Let the steady clock run fast, slow, or (0) stand still; what was planned by it is planned anew."""
@@ -473,9 +477,11 @@ class Host:
             return
         if self.hindered is not None and not self.hindered.settle(engine):
             return
-        while effects := engine.take_effects():
+        effects = engine.take_effects()
+        while effects:
             for effect in effects:
                 self.perform(effect)
+            effects = engine.take_effects()
         if self._ending is not None:
             ending, self._ending = self._ending, None
             self._exit(ending)
@@ -493,12 +499,14 @@ class Host:
     def perform(self, effect: Effect) -> None:
         """Do one thing that the engine wants."""
         now = self._timeline.now
-        if isinstance(effect, SendDatagram):  # nine of ten effects
+        if type(effect) is SendDatagram:  # nine of ten
             if self.tap is not None:
                 self.tap.sends(self, effect.data, effect.address)
             self._network.send(self, effect.address, effect.data, now)
             return
         match effect:
+            case Notify(event=event):
+                self._notified(event)
             case SendFrame(link=link, data=data):
                 self._trace.data(trace.FRAME_SENT, now, self.index, data)
                 if self.tap is not None:
@@ -524,8 +532,6 @@ class Host:
                 self.application.invoke(effect)
             case CancelInvoke(invocation=invocation):
                 self.application.cancel(invocation)
-            case Notify(event=event):
-                self._notified(event)
 
     def _notified(self, event: Event) -> None:
         self._trace.event(self._timeline.now, self.index, event)

@@ -68,8 +68,8 @@ class Replica(Protocol):
     def digest(self, now: float) -> list[DigestEntry]:
         """One entry a node, in NodeId order."""
 
-    def digest_hash(self, now: float) -> bytes:
-        """A hash over the digest."""
+    def summary(self, now: float) -> tuple[bytes, int]:
+        """A hash over the digest, and its number of entries."""
 
     def deltas(self, theirs: Sequence[DigestEntry], exchange: int, now: float) -> list[SyncDelta]:
         """What we hold about these nodes beyond what the entries say; frames of at most 64 records."""
@@ -137,8 +137,8 @@ class AntiEntropy:
         if len(ours) >= INITIATED_MAX or any(e.node == node for e in ours):
             return False
         number = 1 + self._rng.randrange(2**62)
-        digest = self._replica.digest(now)
-        offer = SyncOffer(exchange=number, hash=self._replica.digest_hash(now), nodes=len(digest))
+        hashed, nodes = self._replica.summary(now)
+        offer = SyncOffer(exchange=number, hash=hashed, nodes=nodes)
         if not self._send(link, offer):
             return False
         self._exchanges[link, number] = Exchange(node, initiated=True, ends=now + EXCHANGE_MAX)
@@ -171,7 +171,7 @@ class AntiEntropy:
 
     def _on_offer(self, link: LinkId, node: NodeId, offer: SyncOffer, now: float) -> None:
         number = offer.exchange
-        if offer.hash == self._replica.digest_hash(now):
+        if offer.hash == self._replica.summary(now)[0]:
             self._counters.add("sync.answered_equal")
             self._send(link, SyncEnd(exchange=number, equal=True))
             return

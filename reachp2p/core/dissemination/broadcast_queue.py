@@ -26,6 +26,9 @@ class Kind(IntEnum):
     RECORD = 2
 
 
+_KINDS = tuple(Kind)
+
+
 class Entry(msgspec.Struct):
     """One update on its way."""
 
@@ -84,15 +87,17 @@ class BroadcastQueue:
     def take(self, room: int, limit: int) -> list[bytes]:
         """Updates that fit into `room` bytes together, each now sent once more; gone after `limit` sends."""
         taken: list[Entry] = []
-        waiting = {kind: self._in_order(kind) for kind in Kind if self._counts[kind]}
-        while waiting:
-            for kind in list(waiting):
-                entry = _first_fit(waiting[kind], room) if room >= self._smallest[kind] else None
-                if entry is None:
-                    del waiting[kind]
-                else:
+        turns = [(self._smallest[kind], self._in_order(kind)) for kind in _KINDS if self._counts[kind]]
+        while turns:
+            going_on: list[tuple[int, Iterator[Entry]]] = []
+            for turn in turns:
+                smallest, entries = turn
+                entry = _first_fit(entries, room) if room >= smallest else None
+                if entry is not None:
                     taken.append(entry)
                     room -= len(entry.encoded)
+                    going_on.append(turn)
+            turns = going_on
         for entry in taken:
             self._remove(entry)
             entry.sent += 1

@@ -298,6 +298,11 @@ class Links:
             return False
         return True
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether `flush` may have something to send."""
+        return bool(self._dirty)
+
     def flush(self) -> list[SendFrame | CloseLink]:
         """Frames of all that waits, as far as the driver has room."""
         if not self._dirty:

@@ -22,7 +22,7 @@ from reachp2p.core.membership.health import LocalHealth
 from reachp2p.core.membership.member import Member
 from reachp2p.core.membership.probe import Prober, ProbeResult
 from reachp2p.core.membership.suspicion import Grade, Suspicion, kept_accusers, suspicion_min
-from reachp2p.core.membership.table import Change, MemberTable
+from reachp2p.core.membership.table import PRESENT, Change, MemberTable
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
 from reachp2p.core.trust.facts import Checked, FactSigner
@@ -31,7 +31,6 @@ from reachp2p.core.wire.facts import Accusation
 from reachp2p.core.wire.messages import AccusationUpdate
 
 AGE_MS_MAX = 86_400_000
-PRESENT = (MemberState.ALIVE, MemberState.SUSPECT)
 VERIFY_WINDOW = (0.1, 0.6)
 """The own probe starts at a random moment in this part of the timer's minimum, so that members do not probe in step."""
 

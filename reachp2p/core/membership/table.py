@@ -18,6 +18,8 @@ from reachp2p.core.membership.member import Member, Precedence, precedence, rank
 from reachp2p.core.trust.facts import Checked
 from reachp2p.core.wire.facts import Head
 
+PRESENT = (MemberState.ALIVE, MemberState.SUSPECT)
+
 
 class Change(msgspec.Struct, frozen=True):
     """What a merge or verdict did to one member. `old` is None for a new row, `new` None for a forgotten one."""
@@ -49,6 +51,8 @@ class MemberTable:
         self._rows: dict[NodeId, Member] = {}
         self._order: list[NodeId] = []
         self._present = 0
+        self.version = 0
+        """Grows with every change of a row's head or state."""
 
     def merge(self, head: Checked[Head], now: float) -> tuple[Precedence, Change | None]:
         """Apply one verified head of another node; returns how it compared and what changed, if anything."""
@@ -62,6 +66,7 @@ class MemberTable:
             self._counters.add("membership.equivocation")
             if head.digest < member.head.digest:  # a fixed choice, so that views agree whatever came first
                 member.take(head)
+                self.version += 1
             return seen, None
         if seen in (Precedence.SAME, Precedence.OUTDATED):
             return seen, None
@@ -79,7 +84,7 @@ class MemberTable:
             member.take(head)
             if state is not old:
                 member.state, member.since = state, now
-        self._count(old, state)
+        self._changed(old, state)
         return seen, Change(node, member, old, state, old_life, seen, seen.value)
 
     def _insert(self, node: NodeId, head: Checked[Head], now: float) -> tuple[Precedence, Change | None]:
@@ -90,7 +95,7 @@ class MemberTable:
         member = Member(node, head, state, now, now)
         self._rows[node] = member
         insort(self._order, node)
-        self._count(None, state)
+        self._changed(None, state)
         return Precedence.NEW_LIFE, Change(node, member, None, state, None, Precedence.NEW_LIFE, "new member")
 
     def doubt(self, node: NodeId, state: MemberState, now: float, reason: str) -> Change | None:
@@ -101,7 +106,7 @@ class MemberTable:
         if old is MemberState.LEFT or (old is MemberState.DEAD) or old is state:
             return None
         member.state, member.since = state, now
-        self._count(old, state)
+        self._changed(old, state)
         return Change(node, member, old, state, member.life, None, reason)
 
     def forget(self, node: NodeId, reason: str) -> Change | None:
@@ -110,12 +115,12 @@ class MemberTable:
         if member is None:
             return None
         del self._order[bisect_left(self._order, node)]
-        self._count(member.state, None)
+        self._changed(member.state, None)
         return Change(node, member, member.state, None, member.life, None, reason)
 
-    def _count(self, old: MemberState | None, new: MemberState | None) -> None:
-        alive = (MemberState.ALIVE, MemberState.SUSPECT)
-        self._present += (new in alive) - (old in alive)
+    def _changed(self, old: MemberState | None, new: MemberState | None) -> None:
+        self.version += 1
+        self._present += (new in PRESENT) - (old in PRESENT)
 
     def get(self, node: NodeId) -> Member | None:
         """The row of `node`, or None."""

@@ -9,25 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from hashlib import blake2b
-
-import cbor2
+from math import inf
 
 from reachp2p.core.clock import WallClock
 from reachp2p.core.dissemination.anti_entropy import numbers
 from reachp2p.core.events import MemberState
-from reachp2p.core.ids import NodeId
+from reachp2p.core.ids import LIFE_ID_BYTES, NODE_ID_BYTES, NodeId
 from reachp2p.core.membership.detector import Detector
 from reachp2p.core.membership.own import OwnNode
 from reachp2p.core.membership.table import MemberTable
 from reachp2p.core.registry.record import RECORDS_BYTES_MAX
 from reachp2p.core.registry.store import RecordStore
 from reachp2p.core.trust.facts import Checked
+from reachp2p.core.wire.cose import head as cbor_head
 from reachp2p.core.wire.facts import Head
 from reachp2p.core.wire.messages import DigestEntry, SyncDelta
 
 ITEMS_MAX = 64
 """Of each kind in one delta, but that one node's records always travel together: at most
 `records_per_node_max`, of `SHELF_BYTES_MAX`. Those of several nodes have at most `RECORDS_BYTES_MAX` in a delta."""
+
+
+DEAD = MemberState.DEAD
 
 
 def is_expired(head: Head, wall: int, tolerance: float) -> bool:
@@ -53,38 +56,67 @@ class Replica:
         self._detector = detector
         self._clock = clock
         self._tolerance = tolerance
+        # What the summary was worked out from, and between which wall times it stays true.
+        self._state = (-1, -1)
+        self._own_at_summary: Checked[Head] | None = None
+        self._since = self._until = 0.0
+        self._summary = (b"", 0)
 
     def digest(self, now: float) -> list[DigestEntry]:
         """One entry for each node with a valid head, in NodeId order."""
+        return [
+            DigestEntry(head.node, head.life, head.left, head.incarnation, head.version, complete, dead)
+            for head, complete, dead in self._rows(now)
+        ]
+
+    def summary(self, now: float) -> tuple[bytes, int]:
+        """BLAKE2b-128 over the digest (equal hashes, equal views), and its number of entries.
+
+        Worked out again only after something has changed or a head's validity is over.
+        """
         wall = self._clock.at(now)
-        entries: list[DigestEntry] = []
-        own_done = self._own.life is None
+        own = self._own.head(now) if self._own.life is not None else None
+        state = (self._table.version, self._store.version)
+        if state != self._state or own is not self._own_at_summary or not self._since <= wall <= self._until:
+            self._state, self._own_at_summary = state, own
+            self._since, self._until = wall, inf
+            rows = self._rows(now)
+            digest = b"".join([_row(head, complete, dead) for head, complete, dead in rows])
+            hashed = blake2b(cbor_head(0x80, len(rows)) + digest, digest_size=16).digest()
+            self._summary = hashed, len(rows)
+            if rows:
+                ends = min(head.issued_at + head.valid_for for head, _, _ in rows)
+                self._until = ends + self._tolerance
+        return self._summary
+
+    def _rows(self, now: float) -> list[tuple[Head, int, bool]]:
+        """Valid heads in NodeId order, through which version their records are complete, and whether we hold them
+        DEAD."""
+        wall, tolerance, complete = self._clock.at(now), self._tolerance, self._store.complete
+        rows: list[tuple[Head, int, bool]] = []
+        own = self._own.head(now).fact if self._own.life is not None else None
         for member in self._table:
-            if not own_done and member.node > self._own.node:
-                entries.append(self._entry(self._own.head(now).fact, False))
-                own_done = True
-            if not is_expired(member.head.fact, wall, self._tolerance):
-                entries.append(self._entry(member.head.fact, member.state is MemberState.DEAD))
-        if not own_done:
-            entries.append(self._entry(self._own.head(now).fact, False))
-        return entries
+            head = member.head.fact
+            if own is not None and head.node > own.node:
+                rows.append((own, _own_complete(own), False))
+                own = None
+            if wall <= head.issued_at + head.valid_for + tolerance:
+                # Nobody passes on the records of a life that has left, so views need not agree on them.
+                rows.append((head, 0 if head.left else complete(member.node), member.state is DEAD))
+        if own is not None:
+            rows.append((own, _own_complete(own), False))
+        return rows
 
     def _entry(self, head: Head, dead: bool) -> DigestEntry:
-        if head.left:  # nobody passes on the records of a life that has left, so views need not agree on them
-            complete = 0
-        elif head.node == self._own.node:
-            complete = head.version
+        if head.node == self._own.node:
+            complete = _own_complete(head)
         else:
-            complete = self._store.complete(NodeId(head.node))
+            complete = 0 if head.left else self._store.complete(NodeId(head.node))
         return DigestEntry(head.node, head.life, head.left, head.incarnation, head.version, complete, dead)
 
     def digest_hash(self, now: float) -> bytes:
-        """BLAKE2b-128 over the digest: equal hashes, equal views."""
-        flat = [
-            (e.node, e.life.epoch, e.life.life_id, e.left, e.incarnation, e.version, e.complete, e.dead)
-            for e in self.digest(now)
-        ]
-        return blake2b(cbor2.dumps(flat), digest_size=16).digest()
+        """The hash of `summary`."""
+        return self.summary(now)[0]
 
     def deltas(self, theirs: Sequence[DigestEntry], exchange: int, now: float) -> list[SyncDelta]:
         """What we hold beyond these entries, in frames of at most `ITEMS_MAX` of each kind.
@@ -122,6 +154,33 @@ class Replica:
             return self._own.head(now) if self._own.life is not None else None
         member = self._table.get(node)
         return member.head if member is not None else None
+
+
+def _own_complete(head: Head) -> int:
+    return 0 if head.left else head.version
+
+
+def _row(head: Head, complete: int, dead: bool) -> bytes:
+    """A digest entry in deterministic CBOR: [node, epoch, life id, left, incarnation, version, complete, dead]."""
+    return b"".join(
+        (
+            _ROW_START,
+            head.node,
+            cbor_head(0, head.life.epoch),
+            _LIFE_ID_HEAD,
+            head.life.life_id,
+            _TRUE if head.left else _FALSE,
+            cbor_head(0, head.incarnation),
+            cbor_head(0, head.version),
+            cbor_head(0, complete),
+            _TRUE if dead else _FALSE,
+        )
+    )
+
+
+_FALSE, _TRUE = b"\xf4", b"\xf5"
+_ROW_START = cbor_head(0x80, 8) + cbor_head(0x40, NODE_ID_BYTES)
+_LIFE_ID_HEAD = cbor_head(0x40, LIFE_ID_BYTES)
 
 
 def _is_doubt_news(state: MemberState, theirs: DigestEntry, ours: DigestEntry) -> bool:

@@ -60,6 +60,8 @@ class RecordStore:
         self._max = records_per_node_max
         self._counters = counters
         self._shelves: dict[NodeId, Shelf] = {}
+        self.version = 0
+        """Grows with whatever changes what `complete` answers."""
 
     def open(self, node: NodeId, life: Life) -> list[Checked[AgentRecord]]:
         """A node has this life now: begin an empty shelf; returns what stood on the former one."""
@@ -67,11 +69,13 @@ class RecordStore:
         if shelf is not None and shelf.life == life:
             return []
         self._shelves[node] = Shelf(life)
+        self.version += 1
         return list(shelf.records.values()) if shelf is not None else []
 
     def close(self, node: NodeId) -> list[Checked[AgentRecord]]:
         """The node is forgotten; returns what stood on its shelf."""
         shelf = self._shelves.pop(node, None)
+        self.version += 1
         return list(shelf.records.values()) if shelf is not None else []
 
     def put(self, record: Checked[AgentRecord]) -> Outcome:
@@ -137,6 +141,7 @@ class RecordStore:
         """Follow what has been seen without a gap; below the floor only a delta completes us."""
         while shelf.complete >= shelf.floor and shelf.complete + 1 in shelf.ahead:
             shelf.complete += 1
+            self.version += 1
             del shelf.ahead[shelf.complete]
 
     def completed(
@@ -164,6 +169,7 @@ class RecordStore:
             for record in gone:
                 self._drop(shelf, record.fact.agent)
         shelf.complete = through
+        self.version += 1
         shelf.ahead = {seen: None for seen in shelf.ahead if seen > through}
         self._advance(shelf)
         return gone

@@ -86,4 +86,6 @@ def head(major: int, argument: int) -> bytes:
         return bytes((major | 24, argument))
     if argument < 0x10000:
         return bytes((major | 25,)) + argument.to_bytes(2, "big")
-    return bytes((major | 26,)) + argument.to_bytes(4, "big")
+    if argument < 0x100000000:
+        return bytes((major | 26,)) + argument.to_bytes(4, "big")
+    return bytes((major | 27,)) + argument.to_bytes(8, "big")

@@ -63,8 +63,8 @@ class Shelf:
     def digest(self, now: float) -> list[DigestEntry]:
         return [self.entries[node] for node in sorted(self.entries)]
 
-    def digest_hash(self, now: float) -> bytes:
-        return blake2b(repr(self.digest(now)).encode(), digest_size=16).digest()
+    def summary(self, now: float) -> tuple[bytes, int]:
+        return blake2b(repr(self.digest(now)).encode(), digest_size=16).digest(), len(self.entries)
 
     def deltas(self, theirs: Sequence[DigestEntry], exchange: int, now: float) -> list[SyncDelta]:
         news = [
