@@ -134,5 +134,10 @@ class Questions:
             "size.facts_cached": len(parts.checker),
             "health": parts.health.value,
         }
-        gauges = {**parts.links.gauges(), **parts.callee.gauges()}
+        gauges = {
+            **parts.links.gauges(),
+            **parts.callee.gauges(),
+            **parts.prober.gauges(),
+            **parts.routing.sizes(),
+        }
         return {**parts.counters.snapshot(), **{f"size.{name}": n for name, n in gauges.items()}, **sizes}

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from reachp2p.core.events import MemberState
+from reachp2p.core.ids import Life, NodeId
 from reachp2p_sim.view import fingerprint
 
 if TYPE_CHECKING:
+    from reachp2p_sim.host import Host
     from reachp2p_sim.world import World
 
 
@@ -27,6 +30,8 @@ class Condition:
 
 
 def _alive_sets_agree(world: World) -> bool:
+    if world.core is not None:
+        return _core_sees_itself(world.judged)
     truth = world.alive_fingerprint()
     if truth is None:
         return False
@@ -37,8 +42,34 @@ def _alive_sets_agree(world: World) -> bool:
     return True
 
 
+def _core_sees_itself(core: list[Host]) -> bool:
+    """What a declared core holds about the others, who may go on coming and going, does not count."""
+    for host in core:
+        for other in core:
+            held = host.view.members.get(other.node)
+            if host is not other and (
+                held is None or held.state is not MemberState.ALIVE or held.life != other.life
+            ):
+                return False
+    return True
+
+
 def _views_agree(world: World) -> bool:
-    return _alive_sets_agree(world) and len({host.engine.view_hash() for host in world.running}) <= 1
+    if not _alive_sets_agree(world):
+        return False
+    if world.core is not None:
+        return len({_held_about(host, world.judged) for host in world.judged}) <= 1
+    return len({host.engine.view_hash() for host in world.running}) <= 1
+
+
+def _held_about(host: Host, core: list[Host]) -> tuple[tuple[NodeId, Life, int, int, int], ...]:
+    """The signed numbers that a host holds about the core, itself included."""
+    nodes = {member.node for member in core}
+    return tuple(
+        (row.node, row.life, row.incarnation, row.version, row.complete)
+        for row in host.engine.members()
+        if row.node in nodes
+    )
 
 
 agreed = Condition("agreed", _alive_sets_agree)
@@ -51,16 +82,18 @@ CONDITIONS = {condition.__name__: condition for condition in (agreed, converged)
 
 def differences(world: World) -> str:
     """In a few words who sees what wrongly, for the message of a violation."""
-    truth = {host.life.life_id: host for host in world.running if host.life is not None}
+    judged = world.judged
+    truth = {host.life.life_id: host for host in judged if host.life is not None}
     found: list[str] = []
-    for host in world.running:
+    for host in judged:
         seen = {held.life.life_id for held in host.view.members.values() if held.state.value == "ALIVE"}
         missing = [other.name for life, other in truth.items() if life not in seen and other is not host]
-        extra = len([life for life in seen if life not in truth])
+        extra = len([life for life in seen if life not in truth]) if world.core is None else 0
         if missing or extra:
             found.append(f"{host.name} misses {','.join(missing[:4]) or 'nobody'} and has {extra} too many")
-    hashes: dict[bytes, int] = {}
-    for host in world.running:
-        hashes[host.engine.view_hash()] = hashes.get(host.engine.view_hash(), 0) + 1
+    hashes: dict[object, int] = {}
+    for host in judged:
+        view = host.engine.view_hash() if world.core is None else _held_about(host, judged)
+        hashes[view] = hashes.get(view, 0) + 1
     sizes = "/".join(str(count) for count in sorted(hashes.values(), reverse=True))
-    return "; ".join(found[:4] or ["the ALIVE sets agree"]) + f"; groups of equal view hash: {sizes}"
+    return "; ".join(found[:4] or ["the ALIVE sets agree"]) + f"; groups of equal views: {sizes}"

@@ -279,6 +279,15 @@ class Network:
         for (source, conditions), mask_of_targets in targets.items():
             yield 1 << source, mask_of_targets, conditions
 
+    def worst_among(self, hosts: Sequence[Host]) -> tuple[float, float]:
+        """The same on any path between two of these hosts."""
+        members = mask(hosts)
+        found = [self.conditions]
+        for source in hosts:
+            if source.odd & members:
+                found += [self.between(source, target) for target in hosts if target is not source]
+        return worst(found)
+
     # Reachability
 
     def cut(self, sources: Sequence[Host], targets: Sequence[Host], name: str = "cut") -> None:
@@ -328,6 +337,13 @@ class Network:
     def is_whole(self) -> bool:
         """No path is cut or held."""
         return not self._cuts and not self._holds
+
+    def is_whole_among(self, hosts: Sequence[Host]) -> bool:
+        """No path between two of these hosts is cut or held."""
+        if self.is_whole:
+            return True
+        members = mask(hosts)
+        return not any((host.cut | host.held) & members for host in hosts)
 
     def is_stalled(self, left: Host, right: Host) -> bool:
         """Whether a stream between two hosts makes no progress: it needs both directions."""

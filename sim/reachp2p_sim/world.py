@@ -72,7 +72,7 @@ from reachp2p_sim.steps.processes import (
     crash,
 )
 from reachp2p_sim.steps.replays import ListenIn, Replay
-from reachp2p_sim.steps.story import Expect
+from reachp2p_sim.steps.story import DeclareCore, Expect
 from reachp2p_sim.steps.work import AGENT, CallLoop, OfferAgent, WithdrawAgent
 from reachp2p_sim.timeline import Timeline
 from reachp2p_sim.trace import Trace
@@ -150,6 +150,8 @@ class World:
         self.limits: dict[str, float] = {}
         """What the scenario allows beyond the protocol's own budgets, by name, for checkers to ask."""
         self.nodes: list[Host] = []
+        self.core: tuple[Host, ...] | None = None
+        """The machines that a liveness phase has healed for good; None before that: then all are judged."""
         self.by_name: dict[str, Host] = {}
         self.by_node: dict[NodeId, list[Host]] = {}
         """Hosts by key: more than one only after `clone`."""
@@ -303,6 +305,10 @@ class World:
         """Let nodes tell others this display name from their next start on."""
         self.perform(ShowName(hosts=_names(hosts), shown=shown))
 
+    def declare_core(self, hosts: Sequence[Host]) -> None:
+        """From now on only these must converge, whatever happens to the others (they stay broken)."""
+        self.perform(DeclareCore(hosts=_names(hosts)))
+
     # Work
 
     def offer(self, *hosts: Host, **how: Any) -> None:
@@ -401,9 +407,13 @@ class World:
             self.performed.append(Performed(len(self.performed), self.timeline.now, step))
         if step.acts:
             self.note(step.text())
-        if step.disturbs:
+        if step.disturbs and self._concerns_core(step):
             self.history.last_change_at = self.timeline.now
         step.perform(self)
+
+    def _concerns_core(self, step: Step) -> bool:
+        names = step.named()
+        return self.core is None or not names or any(host.name in names for host in self.core)
 
     @property
     def steps_performed(self) -> int:
@@ -487,13 +497,24 @@ class World:
         return [host for host in self.nodes if host.is_running]
 
     @property
+    def judged(self) -> list[Host]:
+        """Running machines that must converge: the declared core's, or all."""
+        return self.running if self.core is None else [host for host in self.core if host.is_running]
+
+    @property
     def is_calm(self) -> bool:
-        """Nothing is cut or held, no machine is hindered, and the weather lets nine of ten datagrams through."""
+        """Nothing is cut or held among those who are judged, none of them is hindered, and the weather lets nine of ten
+        datagrams through."""
         return (
-            self.network.is_whole
-            and all(host.is_sound for host in self.nodes)
-            and self.network.worst()[0] <= 0.1
+            self.network.is_whole_among(self.judged)
+            and all(host.is_sound for host in (self.nodes if self.core is None else self.judged))
+            and self.judged_weather[0] <= 0.1
         )
+
+    @property
+    def judged_weather(self) -> tuple[float, float]:
+        """The worst loss, and the slowest mean delay, on any path between two that are judged."""
+        return self.network.worst() if self.core is None else self.network.worst_among(self.judged)
 
     @property
     def now_text(self) -> str:
@@ -548,7 +569,8 @@ class World:
     def process_exited(self, host: Host) -> None:
         """A process has ended by itself."""
         self.history.absent(host.index, self.now)
-        self.history.last_change_at = self.now
+        if self.core is None or host in self.core:
+            self.history.last_change_at = self.now
 
 
 def halves(hosts: Sequence[Host]) -> tuple[list[Host], list[Host]]:

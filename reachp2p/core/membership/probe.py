@@ -150,6 +150,10 @@ class Prober:
             self._drop(nonce)
         return results
 
+    def gauges(self) -> dict[str, int]:
+        """The sizes of what is bounded, by name."""
+        return {"probe.rounds": len(self._rounds), "probe.relays": len(self._relays)}
+
     # Rounds
 
     def on_probe_due(self, now: float) -> None:

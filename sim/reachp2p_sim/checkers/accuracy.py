@@ -8,6 +8,7 @@ time-out), all for as long as a suspicion can last and news can travel.
 from __future__ import annotations
 
 from reachp2p.core.events import Event, MemberChanged, MemberState
+from reachp2p.core.rules import Rules
 from reachp2p_sim.budgets import dissemination, suspicion_maximum
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.host import Host
@@ -33,6 +34,8 @@ class Accuracy(Checker):
     def _on_event(self, host: Host, event: Event) -> None:
         if not isinstance(event, MemberChanged) or event.new in (MemberState.ALIVE, MemberState.LEFT):
             return
+        if self.world.protocol.rules != Rules():
+            return  # promised of what ships; papers measure the rest
         subjects = self.world.by_node.get(event.node, [])
         if len(subjects) != 1 or subjects[0].life != event.life or len(self.world.by_node[host.node]) != 1:
             return  # of two machines with one key none is healthy

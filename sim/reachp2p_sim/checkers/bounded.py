@@ -1,29 +1,70 @@
 """Everything bounded (I-BOUND, I-LOAD): datagrams keep their size limit, tables their caps.
 
-The gauges in an engine's diagnostics are compared with the constants of the protocol that limit them.
+The gauges in an engine's diagnostics are compared with the constants that limit them. A gauge without a bound is a
+violation, too: whoever adds a table says here how large it may become.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+from reachp2p.core.calls.callee import QUEUED_BYTES_MAX
+from reachp2p.core.calls.waiting_replies import WAITING_BYTES_MAX
+from reachp2p.core.dissemination.anti_entropy import ANSWERED_MAX, INITIATED_MAX
+from reachp2p.core.links.incoming import ASSEMBLIES_MAX
+from reachp2p.core.membership.contacts import BOOK_MAX
+from reachp2p.core.membership.probe import RELAYS_MAX
+from reachp2p.core.routing.table import POOLS_MAX
 from reachp2p.core.settings import Protocol
+from reachp2p.core.trust.facts import CACHE_MAX
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.host import Host
 from reachp2p_sim.world import World
 
 LOOK_INTERVAL = 0.5
-BOUNDS: dict[str, Callable[[Protocol], int]] = {
-    "size.members": lambda p: p.members_max,
-    "size.records": lambda p: p.members_max * p.records_per_node_max,
-    "size.broadcast_queue": lambda p: p.broadcast_queue_max,
-    "size.suspicions": lambda p: p.members_max,
-    "size.links": lambda p: p.links_max,
-    "size.links.queued_bytes": lambda p: p.links_max * p.link_queue_max,
-    "size.pending_calls": lambda p: p.pending_calls_max,
-    "size.calls.running": lambda p: p.invocations_max,
+TIMERS_FIXED = 64
+"""Timers that a node has whatever it does, generously."""
+TIMERS_EACH = 4
+"""Timers that one suspicion, round, exchange, link or call has at most."""
+
+
+def _timers(sizes: Mapping[str, int], _: Protocol) -> int:
+    """A timer belongs to something that is counted, too."""
+    owners = ("suspicions", "exchanges", "pending_calls", "links", "links.dials", "links.nodes")
+    more = ("calls.serving", "calls.bulkheads", "calls.replies_waiting", "probe.rounds", "probe.relays")
+    return TIMERS_FIXED + TIMERS_EACH * sum(sizes.get(f"size.{name}", 0) for name in (*owners, *more))
+
+
+BOUNDS: dict[str, Callable[[Mapping[str, int], Protocol], int]] = {
+    "size.members": lambda _, p: p.members_max,
+    "size.records": lambda _, p: (p.members_max + 1) * p.records_per_node_max,
+    "size.broadcast_queue": lambda _, p: p.broadcast_queue_max,
+    "size.suspicions": lambda sizes, _: sizes["size.members"],
+    "size.exchanges": lambda _, p: INITIATED_MAX + ANSWERED_MAX,
+    "size.timers": _timers,
+    "size.address_book": lambda _, p: BOOK_MAX,
+    "size.facts_cached": lambda _, p: CACHE_MAX,
+    "size.links": lambda _, p: p.links_max,
+    "size.links.nodes": lambda _, p: p.links_max,
+    "size.links.dials": lambda _, p: p.links_max,
+    "size.links.queued_bytes": lambda _, p: p.links_max * p.link_queue_max,
+    "size.links.assembling": lambda _, p: p.links_max * ASSEMBLIES_MAX,
+    "size.pending_calls": lambda _, p: p.pending_calls_max,
+    "size.calls.running": lambda _, p: p.invocations_max,
+    "size.calls.serving": lambda _, p: p.pending_calls_max,
+    "size.calls.queued_bytes": lambda _, p: QUEUED_BYTES_MAX,
+    "size.calls.bulkheads": lambda _, p: p.records_per_node_max * p.invocations_max,
+    "size.calls.replies_waiting": lambda _, p: p.pending_calls_max,
+    "size.calls.replies_waiting_bytes": lambda _, p: WAITING_BYTES_MAX,
+    "size.probe.rounds": lambda sizes, _: sizes["size.members"] + 1,
+    "size.probe.relays": lambda _, p: RELAYS_MAX,
+    "size.routing.nodes": lambda sizes, _: sizes["size.members"] + 1,
+    "size.routing.instances": lambda sizes, _: sizes["size.records"],
+    "size.routing.capabilities": lambda sizes, p: sizes["size.records"] * p.records_per_node_max,
+    "size.routing.pools": lambda _, p: POOLS_MAX,
+    "health": lambda _, p: p.health_max,
 }
-"""What each gauge may be at most."""
+"""What each gauge may be at most, given the other gauges and the constants of the protocol."""
 
 
 class Bounded(Checker):
@@ -56,7 +97,11 @@ class Bounded(Checker):
 
     def _judge(self, host: Host) -> None:
         diagnostics = host.engine.diagnostics()
-        for name, bound in BOUNDS.items():
-            size, most = diagnostics.get(name, 0), bound(self.world.protocol)
-            if size > most:
+        for name, size in diagnostics.items():
+            bound = BOUNDS.get(name)
+            if bound is None:
+                if name.startswith("size."):
+                    self.fail(f"{name} is {size}, and nobody has said how large it may become", host)
+            elif size > bound(diagnostics, self.world.protocol):
+                most = bound(diagnostics, self.world.protocol)
                 self.fail(f"{name} is {size}; at most {most} are allowed", host)

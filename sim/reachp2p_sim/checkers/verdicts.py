@@ -46,7 +46,8 @@ class Verdicts(Checker):
         world.on_event.append(self._on_event)
 
     def _on_event(self, host: Host, event: Event) -> None:
-        if not isinstance(event, MemberChanged):
+        rules = self.world.protocol.rules
+        if not isinstance(event, MemberChanged) or not (rules.own_verdict and rules.suspicion):
             return
         doubts = self._doubts.setdefault((host.index, host.process), {})
         if event.new is MemberState.SUSPECT:

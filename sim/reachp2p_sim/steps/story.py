@@ -8,6 +8,7 @@ from msgspec import Meta
 
 from reachp2p_sim.agreement import CONDITIONS
 from reachp2p_sim.budgets import BUDGETS
+from reachp2p_sim.selection import Selection
 from reachp2p_sim.steps.base import Step
 from reachp2p_sim.steps.processes import Seconds
 from reachp2p_sim.violation import Violation
@@ -69,6 +70,22 @@ class Expect(Step, frozen=True, kw_only=True):
                     f"no longer {self.condition} {self.stays:g} s later; {condition.explain(world)}",
                     world.now,
                 )
+
+
+class DeclareCore(Step, frozen=True, kw_only=True):
+    """From now on only these machines must converge: they have been healed for good, the others may stay broken.
+
+    Steps that name none of them do not move the heal budget's start any more.
+    """
+
+    hosts: Selection
+
+    machines: ClassVar[tuple[str, ...]] = ("hosts",)
+    acts: ClassVar[bool] = False
+
+    def perform(self, world: World) -> None:
+        """The budget runs from now."""
+        world.core = tuple(world.hosts(self.hosts))
 
 
 def _check_budget(amount: float | str) -> None:

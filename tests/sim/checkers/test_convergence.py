@@ -40,6 +40,42 @@ def test_convergence_waits_while_the_world_is_disturbed_and_begins_anew_after_it
 def test_convergence_sees_at_the_end_that_views_have_parted_again(watched: Watched) -> None:
     a, b = watched.hosts(2)
     watched.all_see_all()
-    watched.world.run(10)
+    watched.world.run(30)
     watched.sees(a, b, SUSPECT)
     caught("convergence", watched.checker.finish)
+
+
+def test_convergence_sees_views_that_do_not_stay_equal_for_twenty_periods(watched: Watched) -> None:
+    a, b = watched.hosts(2)
+    watched.all_see_all()
+    for _ in range(int(healing(2, watched.world.protocol)) // 10):
+        watched.world.run(10)
+        watched.sees(a, b, SUSPECT)
+        watched.sees(a, b, ALIVE)
+    assert "have changed again" in caught("convergence", lambda: watched.world.run(30))
+
+
+def test_convergence_judges_a_declared_core_alone_and_whatever_happens_elsewhere(watched: Watched) -> None:
+    a, b, c = watched.hosts(3)
+    watched.sees(a, b, ALIVE)
+    watched.sees(b, a, ALIVE)
+    watched.world.partition([a], [c])
+    watched.world.declare_core([a, b])
+    for _ in range(10):
+        watched.world.restart(c)
+        watched.begin(c, epoch=len(c.lives) + 1)
+        watched.world.run(30)
+    assert not watched.world.network.is_whole
+    assert watched.world.is_calm
+
+
+def test_convergence_sees_a_declared_core_that_stays_apart(watched: Watched) -> None:
+    a, b, c = watched.hosts(3)
+    watched.sees(a, b, ALIVE)
+    watched.world.declare_core([a, b])
+    budget = healing(3, watched.world.protocol)
+    for _ in range(int(budget) // 10):
+        watched.world.crash(c)
+        watched.world.restart(c)
+        watched.world.run(10)
+    assert "n01 misses n00" in caught("convergence", lambda: watched.world.run(15))
