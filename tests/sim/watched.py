@@ -22,7 +22,7 @@ from reachp2p.core.settings import Protocol
 from reachp2p.core.trust.facts import FactSigner
 from reachp2p.core.views import MemberView
 from reachp2p.core.wire.codec import encode_message, pack_messages
-from reachp2p.core.wire.datagram import pack_datagram
+from reachp2p.core.wire.datagram import DatagramWriter
 from reachp2p.core.wire.facts import Accusation, Head
 from reachp2p.core.wire.messages import Message, Ping
 
@@ -88,11 +88,10 @@ class Watched(Story):
         life = source.life
         assert life is not None
         self._counter += 1
-        return pack_datagram(
-            cluster_id=self.world.cluster_id, node=source.node, life=life, counter=self._counter,
-            body=pack_messages([encode_message(message) for message in messages]), audience=target.node,
-            sign=source.signer.sign,
-        )  # fmt: skip
+        writer = DatagramWriter(
+            self.world.cluster_id, source.node, life, source.signer.sign, counter=self._counter
+        )
+        return writer.write(pack_messages([encode_message(message) for message in messages]), target.node)
 
     def send(self, source: Host, target: Host, *messages: Message) -> None:
         """Let a node send messages to another, by datagram."""

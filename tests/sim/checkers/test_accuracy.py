@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.sim.watched import (
-    DEAD,
-    Watched,
-    caught,
-)
+from tests.sim.watched import DEAD, Watched, caught
 
 
 def test_accuracy_sees_a_healthy_member_buried_or_forgotten(watched: Watched) -> None:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from reachp2p.core.effects import SendDatagram
 from reachp2p.core.ids import Address
-from tests.sim.watched import (
-    Watched,
-    caught,
-)
+from tests.sim.watched import Watched, caught
 
 
 def test_bounded_sees_a_datagram_that_is_too_large(watched: Watched) -> None:

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 from reachp2p_sim.budgets import completeness
 
-from tests.sim.watched import (
-    DEAD,
-    SUSPECT,
-    Watched,
-    caught,
-)
+from tests.sim.watched import DEAD, SUSPECT, Watched, caught
 
 
 def test_completeness_sees_a_crashed_node_that_is_still_believed_in(watched: Watched) -> None:

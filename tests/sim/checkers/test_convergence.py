@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from reachp2p_sim.budgets import healing
 
-from tests.sim.watched import (
-    SUSPECT,
-    Watched,
-    caught,
-)
+from tests.sim.watched import ALIVE, SUSPECT, Watched, caught
 
 
 def test_convergence_sees_views_that_stay_apart(watched: Watched) -> None:
@@ -48,7 +44,7 @@ def test_convergence_sees_at_the_end_that_views_have_parted_again(watched: Watch
 def test_convergence_sees_views_that_do_not_stay_equal_for_twenty_periods(watched: Watched) -> None:
     a, b = watched.hosts(2)
     watched.all_see_all()
-    for _ in range(int(healing(2, watched.world.protocol)) // 10):
+    for _ in range(int(healing(2, watched.world.protocol)) // 10 + 1):
         watched.world.run(10)
         watched.sees(a, b, SUSPECT)
         watched.sees(a, b, ALIVE)

@@ -7,14 +7,7 @@ from reachp2p_sim.workload import Handler, Offer, sign_reply
 
 from reachp2p.core.events import Event, Fenced, Paused, Started
 from reachp2p.core.ids import Life
-from tests.sim.watched import (
-    ALIVE,
-    Watched,
-    caught,
-    ended,
-    invoke,
-    start_call,
-)
+from tests.sim.watched import ALIVE, Watched, caught, ended, invoke, start_call
 
 
 def test_fencing_sees_a_paused_life_run_a_handler(watched: Watched) -> None:

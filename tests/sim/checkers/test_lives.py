@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from reachp2p.core.events import Started
 from reachp2p.core.ids import Life
-from tests.sim.watched import (
-    Watched,
-    caught,
-)
+from tests.sim.watched import Watched, caught
 
 
 def test_lives_sees_an_epoch_used_twice_on_one_disk(watched: Watched) -> None:

@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from reachp2p.core.ids import Life
-from tests.sim.watched import (
-    ALIVE,
-    DEAD,
-    LEFT,
-    SUSPECT,
-    Watched,
-    caught,
-    member_view,
-)
+from tests.sim.watched import ALIVE, DEAD, LEFT, SUSPECT, Watched, caught, member_view
 
 
 def test_monotonicity_sees_a_rank_that_falls_inside_an_incarnation(watched: Watched) -> None:

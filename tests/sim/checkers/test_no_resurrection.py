@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from reachp2p.core.ids import Life
-from tests.sim.watched import (
-    ALIVE,
-    DEAD,
-    LEFT,
-    SUSPECT,
-    Watched,
-    caught,
-)
+from tests.sim.watched import ALIVE, DEAD, LEFT, SUSPECT, Watched, caught
 
 
 def test_no_resurrection_sees_a_life_return_that_had_left_even_if_it_was_forgotten(watched: Watched) -> None:

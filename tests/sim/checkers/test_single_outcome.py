@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sim.watched import (
-    Watched,
-    caught,
-    ended,
-    start_call,
-)
+from tests.sim.watched import Watched, caught, ended, start_call
 
 
 def test_single_outcome_sees_a_call_end_twice(watched: Watched) -> None:

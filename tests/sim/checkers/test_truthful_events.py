@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from tests.sim.watched import (
-    SUSPECT,
-    Watched,
-    caught,
-    member_view,
-)
+from tests.sim.watched import SUSPECT, Watched, caught, member_view
 
 
 def test_truthful_events_sees_a_change_without_an_event(watched: Watched) -> None:
