@@ -407,13 +407,17 @@ class World:
             self.performed.append(Performed(len(self.performed), self.timeline.now, step))
         if step.acts:
             self.note(step.text())
-        if step.disturbs and self._concerns_core(step):
-            self.history.last_change_at = self.timeline.now
+        if step.disturbs:
+            self.disturbed(step.named())
         step.perform(self)
 
-    def _concerns_core(self, step: Step) -> bool:
-        names = step.named()
-        return self.core is None or not names or any(host.name in names for host in self.core)
+    def disturbed(self, names: Sequence[str]) -> None:
+        """Views may differ for a while because of what happens to these machines now (to all, if none is named).
+
+        Once a core is declared, what happens to the others alone is no excuse for it.
+        """
+        if self.core is None or not names or any(host.name in names for host in self.core):
+            self.history.last_change_at = self.timeline.now
 
     @property
     def steps_performed(self) -> int:
@@ -569,8 +573,7 @@ class World:
     def process_exited(self, host: Host) -> None:
         """A process has ended by itself."""
         self.history.absent(host.index, self.now)
-        if self.core is None or host in self.core:
-            self.history.last_change_at = self.now
+        self.disturbed((host.name,))
 
 
 def halves(hosts: Sequence[Host]) -> tuple[list[Host], list[Host]]:

@@ -247,7 +247,7 @@ def start(world: World, name: str, take_over: bool = False) -> None:
     if host.is_running:
         return
     world.note(f"start {name}")
-    world.history.last_change_at = world.now
+    world.disturbed((host.name,))
     world.history.present(host.index, world.now)
     host.start(take_over)
     world.links.host_came_up()
