@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from reachp2p_sim.checkers import CHECKERS
 from reachp2p_sim.checkers.base import Checker
@@ -49,7 +50,9 @@ class Watched(Story):
         """Machines whose processes have said that they have started."""
         hosts = self.world.add_nodes(count)
         for host in hosts:
-            self.begin(host)
+            life = self.begin(host)
+            own = msgspec.structs.replace(member_view(host, life, ALIVE, 0), is_self=True)
+            self.script(host).present_members = [own]
         return hosts
 
     def sign_head(
