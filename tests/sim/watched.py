@@ -124,7 +124,7 @@ class Watched(Story):
             rest.append(member_view(subject, life, state, incarnation))
             if signed:
                 self._see_to_it_that_it_is_signed(subject, life, incarnation, left=state is LEFT)
-        self.script(observer).present_members = rest
+        self.script(observer).present_members = sorted(rest, key=lambda row: row.node)
         self.say(
             observer,
             MemberChanged(
