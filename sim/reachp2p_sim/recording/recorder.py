@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from reachp2p.core.events import CallEnded, Event, MemberChanged, RecordChanged
@@ -107,13 +108,15 @@ class Recorder:
         self._world: World | None = None
         self._settled_for = -1.0
         self._sent = (0, 0)
-        self.travel = Travel(self._now, self._name_of)
+        self.travel = Travel(self._now, self.node_name)
         self.beliefs = Beliefs(self._now)
         self.lives = Lives(self._now, self.beliefs)
         self.samples = Samples(SAMPLE_NAMES)
         self.faults: list[Fault] = []
         self.said: list[Said] = []
         self.processes: list[Process] = []
+        self.pauses: list[list[float]] = []
+        """Host number, beginning, end (infinity while it lasts)."""
         self.updates: dict[tuple[Any, ...], Update] = {}
         self.settled: list[Settled] = []
         self.calls_by_node: Counter[int] = Counter()
@@ -171,7 +174,8 @@ class Recorder:
     def _now(self) -> float:
         return self.world.timeline.now
 
-    def _name_of(self, node: bytes) -> str | None:
+    def node_name(self, node: bytes) -> str | None:
+        """The name of the first host with this key, or None for a key that no host has."""
         hosts = self.world.by_node.get(NodeId(node))
         return hosts[0].name if hosts else None
 
@@ -189,7 +193,15 @@ class Recorder:
                 self.processes.append(process)
             else:
                 self.overflow["processes"] += 1
+        elif what == "paused":
+            if len(self.pauses) < PROCESSES_MAX:
+                self.pauses.append([host.index, self._now(), inf])
+            else:
+                self.overflow["pauses"] += 1
+        elif what == "resumed":
+            self._end_pause(host.index)
         elif what == "ended":
+            self._end_pause(host.index)
             self.beliefs.process_ended(host.index)
             self.lives.process_ended(host)
             ended = self._running.pop(host.index, None)
@@ -197,6 +209,12 @@ class Recorder:
                 ended.ended_at = self._now()
                 ended.how = "crash" if host.ended_by is None else "exit"
                 ended.others = len(self._running)
+
+    def _end_pause(self, index: int) -> None:
+        for pause in reversed(self.pauses):
+            if pause[0] == index:
+                pause[2] = min(pause[2], self._now())
+                return
 
     def _on_event(self, host: Host, event: Event) -> None:
         if isinstance(event, CallEnded):
