@@ -12,6 +12,7 @@ from math import inf
 from statistics import median
 from typing import Any
 
+from reachp2p.core.ids import Life
 from reachp2p_sim.recording.beliefs import Change
 from reachp2p_sim.recording.recorder import Process, Recorder
 from reachp2p_sim.recording.travel import Budget
@@ -41,20 +42,18 @@ class Episode:
     """From the first doubt about a machine until nobody doubts it, or until it is given up. Times are run time."""
 
     subject: int
+    life: Life
+    """The life that was doubted first."""
     began_at: float
     first_by: int
     reason: str
     suspects: int = 0
     """Views that held it SUSPECT."""
-    dead: list[tuple[float, int]] = field(default_factory=list)
+    dead: list[Change] = field(default_factory=list)
     false_suspects: int = 0
     """Views that doubted it though nothing had been done to it or to the path between the two."""
     false_dead: int = 0
-    alive_again: list[tuple[float, int]] = field(default_factory=list)
-    incarnation: int = 0
-    """The highest under which it was seen ALIVE again."""
-    new_life: bool = False
-    """It came back as another life, not by refuting."""
+    alive_again: list[Change] = field(default_factory=list)
     ended_at: float | None = None
 
 
@@ -103,7 +102,7 @@ class Findings:
             if change.new in ("SUSPECT", "DEAD"):
                 episode = open_.get(subject)
                 if episode is None:
-                    episode = Episode(subject, change.at, change.observer, change.reason)
+                    episode = Episode(subject, change.life, change.at, change.observer, change.reason)
                     open_[subject] = episode
                     episodes.append(episode)
                 self._doubted(episode, change)
@@ -114,9 +113,7 @@ class Findings:
                 if episode is None:
                     continue
                 if change.new == "ALIVE":
-                    episode.alive_again.append((change.at, change.observer))
-                    episode.incarnation = max(episode.incarnation, change.incarnation)
-                    episode.new_life = episode.new_life or change.old is None
+                    episode.alive_again.append(change)
                 if not doubters[subject]:
                     episode.ended_at = change.at
                     del open_[subject]
@@ -128,14 +125,16 @@ class Findings:
             episode.suspects += 1
             episode.false_suspects += is_false
         elif change.old != "DEAD":
-            episode.dead.append((change.at, change.observer))
+            episode.dead.append(change)
             episode.false_dead += is_false
 
     def excused(self, change: Change) -> bool:
-        """Whether a fault explains a doubt: one of the two was away, or the path between them was cut or lossy."""
+        """Whether a fault explains a doubt: one of the two was away, or some path of the subject was cut or lossy.
+
+        Any path of the subject, since an accusation may come from a member that could not reach it.
+        """
         history = self.world.history
-        back = self.world.protocol.probe_interval * 4 + GRACE
-        before = change.at - back
+        before = change.at - 4 * self.world.protocol.probe_interval - GRACE
 
         def overlaps(began_at: float, ended_at: float) -> bool:
             return began_at <= change.at and ended_at >= before
@@ -143,13 +142,9 @@ class Findings:
         for host in (change.subject, change.observer):
             if any(overlaps(i.began_at, i.ended_at) for i in history.absences.get(host, ())):
                 return True
-        pair = 1 << change.subject, 1 << change.observer
-        for cut in history.cuts:
-            between = (cut.sources & pair[0] and cut.targets & pair[1]) or (
-                cut.sources & pair[1] and cut.targets & pair[0]
-            )
-            if between and overlaps(cut.began_at, cut.ended_at):
-                return True
+        bit = 1 << change.subject
+        if any((c.sources | c.targets) & bit and overlaps(c.began_at, c.ended_at) for c in history.cuts):
+            return True
         return any(w.loss > 0 and overlaps(w.began_at, w.ended_at) for w in history.weather)
 
     # Totals

@@ -24,7 +24,7 @@ Entry = dict[str, Any]
 
 
 def history(findings: Findings) -> Iterator[str]:
-    """Each line is a JSON object with `at` (seconds) and `what`: fault, process, view, said, message, settled, sample."""
+    """JSON objects with `at` (seconds) and `what`: fault, process, view, said, message, settled or sample."""
     for entry in merge(*_streams(findings), key=itemgetter("at")):
         yield json.dumps(entry, separators=(",", ":"), ensure_ascii=False)
 
@@ -38,7 +38,12 @@ def _streams(findings: Findings) -> list[Iterator[Entry]]:
         _said(findings),
         iter(_messages(findings)),
         (
-            {"at": _t(s.at), "what": "settled", "disturbed_at": _t(s.disturbed_at), "budget": round(s.budget, 3)}
+            {
+                "at": _t(s.at),
+                "what": "settled",
+                "disturbed_at": _t(s.disturbed_at),
+                "budget": round(s.budget, 3),
+            }
             for s in recorder.settled
         ),
         _samples(recorder),
@@ -116,15 +121,14 @@ def log(findings: Findings) -> Iterator[str]:
     yield LEGEND
     yield f"# {'time':>10}  {'node':<12} {_header(len(hosts))}"
     columns = _Columns(findings)
-    lines = 0
-    for at, index, text, step in merge(*_happenings(findings), key=itemgetter(0)):
+    happenings = merge(*_happenings(findings), key=itemgetter(0))
+    for lines, (at, index, text, step) in enumerate(happenings):
         if lines >= LOG_LINES_MAX:
             yield f"# more than {LOG_LINES_MAX} lines: the rest is left out"
             return
         columns.apply(step)
         name = findings.name(index) if index >= 0 else ""
         yield f"{at:12.6f}  {name:<12} {columns.text()}  {text}"
-        lines += 1
 
 
 def _header(count: int) -> str:
@@ -174,7 +178,9 @@ def _change(findings: Findings, subject: int, change: Any) -> str:
 def _details(event: Any) -> str:
     values = {name: getattr(event, name) for name in event.__struct_fields__ if name != "at"}
     shown = [f"{name} {value}" for name, value in values.items() if isinstance(value, int | float | str)]
-    shown += [f"{name} {value}" for name, value in values.items() if type(value).__name__ in ("Life", "Address")]
+    shown += [
+        f"{name} {value}" for name, value in values.items() if type(value).__name__ in ("Life", "Address")
+    ]
     return f" {', '.join(shown)}" if shown else ""
 
 
@@ -246,5 +252,3 @@ class _Columns:
     def text(self) -> str:
         """All columns."""
         return "".join(self._shown)
-
-

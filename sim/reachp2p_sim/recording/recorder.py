@@ -94,7 +94,7 @@ class Update:
 
 @dataclass(slots=True, frozen=True)
 class Settled:
-    """Views that were equal again after a disturbance. All in seconds; `budget` is the time allowed."""
+    """Views that became equal, with no doubt left in them, after a disturbance. `budget`: the seconds allowed."""
 
     disturbed_at: float
     at: float
@@ -106,7 +106,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self._world: World | None = None
-        self._settled_for = -1.0
+        self._is_settled = False
         self._sent = (0, 0)
         self.travel = Travel(self._now, self.node_name)
         self.beliefs = Beliefs(self._now)
@@ -323,8 +323,10 @@ class Recorder:
         )
         self.lives.look(count)
         disturbed_at = world.history.last_change_at
-        if views_equal == 1.0 and count > 1 and disturbed_at != self._settled_for:
-            self._settled_for = disturbed_at
+        if views_equal < 1.0 or suspected:
+            self._is_settled = False
+        elif count > 1 and not self._is_settled:
+            self._is_settled = True
             budget = budgets.healing(count, world.protocol, world.network.worst()[0])
             self.settled.append(Settled(disturbed_at, world.now, budget))
             self.travel.mark("views equal")
