@@ -8,13 +8,16 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from reachp2p_sim.version import code, release
+
 LIBRARIES = ("msgspec", "cbor2", "cryptography")
 
 
 def describe() -> dict[str, Any]:
     """Versions of this code, of Python and of the libraries that the core stands on, and the machine."""
     return {
-        "reachp2p": _version("reachp2p"),
+        "reachp2p": release(),
+        "code": code(),
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "platform": platform.platform(terse=True),
         "machine": platform.machine(),

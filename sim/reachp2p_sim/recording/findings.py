@@ -95,7 +95,11 @@ class Findings:
         episodes: list[Episode] = []
         open_: dict[int, Episode] = {}
         doubters: dict[int, set[int]] = defaultdict(set)
+        ends = sorted((p.ended_at, p.host) for p in self.recorder.processes if p.ended_at is not None)
         for change in self.recorder.beliefs.changes:
+            while ends and ends[0][0] <= change.at:
+                ended_at, observer = ends.pop(0)
+                _forget(observer, ended_at, doubters, open_)
             subject = change.subject
             if subject < 0:
                 continue
@@ -108,11 +112,12 @@ class Findings:
                 self._doubted(episode, change)
                 doubters[subject].add(change.observer)
             else:
-                doubters[subject].discard(change.observer)
                 episode = open_.get(subject)
                 if episode is None:
                     continue
-                if change.new == "ALIVE":
+                doubted = change.observer in doubters[subject]
+                doubters[subject].discard(change.observer)
+                if change.new == "ALIVE" and doubted:
                     episode.alive_again.append(change)
                 if not doubters[subject]:
                     episode.ended_at = change.at
@@ -178,8 +183,9 @@ class Findings:
             ],
             "settled": [
                 {
-                    "disturbed_at": round(s.disturbed_at, 6),
+                    "at": round(s.at, 6),
                     "after": round(s.at - s.disturbed_at, 6),
+                    "after_step": round(s.at - self.last_step_before(s.at), 6),
                     "budget": round(s.budget, 3),
                 }
                 for s in recorder.settled
@@ -248,11 +254,24 @@ class Findings:
             spans.append((ended_at, inf))
         return spans
 
+    def last_step_before(self, at: float) -> float:
+        """When the world was last disturbed by a step before a time; 0 if it never was."""
+        steps = self.world.performed
+        return max((p.at for p in steps if p.step.disturbs and p.at < at), default=0.0)
+
     def running_at(self, at: float) -> int:
         """How many processes ran at a time."""
         rows = self.recorder.samples.rows
         position = bisect_right(rows, at, key=lambda row: row[0])
         return int(rows[max(position - 1, 0)][1]) if rows else 0
+
+
+def _forget(observer: int, at: float, doubters: dict[int, set[int]], open_: dict[int, Episode]) -> None:
+    """A view is gone with its process, and its doubts with it."""
+    for subject, views in doubters.items():
+        views.discard(observer)
+        if not views and subject in open_:
+            open_.pop(subject).ended_at = at
 
 
 def _by_size(item: tuple[str, Budget]) -> int:

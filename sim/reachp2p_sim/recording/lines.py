@@ -24,7 +24,7 @@ Entry = dict[str, Any]
 
 
 def history(findings: Findings) -> Iterator[str]:
-    """JSON objects with `at` (seconds) and `what`: fault, process, view, said, message, settled or sample."""
+    """JSON objects with `at` (seconds) and `what`: step, process, view, said, message, settled or sample."""
     for entry in merge(*_streams(findings), key=itemgetter("at")):
         yield json.dumps(entry, separators=(",", ":"), ensure_ascii=False)
 
@@ -32,7 +32,7 @@ def history(findings: Findings) -> Iterator[str]:
 def _streams(findings: Findings) -> list[Iterator[Entry]]:
     recorder = findings.recorder
     return [
-        ({"at": _t(f.at), "what": "fault", "text": f.text} for f in recorder.faults),
+        _steps(findings),
         iter(sorted(_processes(findings), key=itemgetter("at"))),
         _views(findings),
         _said(findings),
@@ -48,6 +48,18 @@ def _streams(findings: Findings) -> list[Iterator[Entry]]:
         ),
         _samples(recorder),
     ]
+
+
+def _steps(findings: Findings) -> Iterator[Entry]:
+    for done in findings.world.performed:
+        step = msgspec.to_builtins(done.step)
+        yield {
+            "at": _t(done.at),
+            "what": "step",
+            "number": done.number,
+            "text": done.step.text(),
+            "step": step,
+        }
 
 
 def _processes(findings: Findings) -> Iterator[Entry]:
@@ -156,7 +168,7 @@ def _happenings(findings: Findings) -> list[Iterator[Happening]]:
             processes.append((ended_at, int(index), "resumed", ("resume", int(index))))
     processes.sort(key=itemgetter(0))
     return [
-        ((f.at, -1, f"FAULT {f.text}", ("", None)) for f in recorder.faults),
+        ((p.at, -1, f"STEP {p.number} {p.step.text()}", ("", None)) for p in recorder.world.performed),
         iter(processes),
         changes,
         ((s.at, s.host, f"says {s.kind}{_details(s.event)}", ("", None)) for s in recorder.said),

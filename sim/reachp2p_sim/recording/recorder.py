@@ -32,7 +32,7 @@ from reachp2p_sim.world import World
 SAMPLE_INTERVAL = 0.25
 BELIEFS_OBSERVERS_MAX = 128
 """With more nodes than this the share of single beliefs is not sampled: it costs n² at each look."""
-FAULTS_MAX = 5_000
+STARTS = ("start ", "add nodes ", "offer agent ", "call loop ")
 SAID_MAX = 20_000
 UPDATES_MAX = 2_000
 PROCESSES_MAX = 20_000
@@ -47,14 +47,6 @@ SAMPLE_NAMES = (
     "datagrams",
     "bytes",
 )
-
-
-@dataclass(slots=True, frozen=True)
-class Fault:
-    """Something that was done to the world, in words."""
-
-    at: float
-    text: str
 
 
 @dataclass(slots=True, frozen=True)
@@ -112,7 +104,6 @@ class Recorder:
         self.beliefs = Beliefs(self._now)
         self.lives = Lives(self._now, self.beliefs)
         self.samples = Samples(SAMPLE_NAMES)
-        self.faults: list[Fault] = []
         self.said: list[Said] = []
         self.processes: list[Process] = []
         self.pauses: list[list[float]] = []
@@ -180,11 +171,7 @@ class Recorder:
         return hosts[0].name if hosts else None
 
     def _on_fault(self, text: str) -> None:
-        if len(self.faults) >= FAULTS_MAX:
-            self.overflow["faults"] += 1
-        else:
-            self.faults.append(Fault(self._now(), text))
-        self.travel.mark("starts" if text.startswith("start ") else short_fault(text))
+        self.travel.mark("starts" if text.startswith(STARTS) else short_fault(text))
 
     def _on_process(self, host: Host, what: str) -> None:
         if what == "started":
@@ -383,5 +370,5 @@ class _CountingVerifier:
 
 def short_fault(text: str) -> str:
     """The first words of a fault, for a label."""
-    head = text.split(" | ")[0]
-    return head if len(head) <= 28 else head[:27] + "…"
+    text = text.replace("..", "–")
+    return text if len(text) <= 28 else text[:27] + "…"

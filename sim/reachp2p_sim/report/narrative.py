@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import groupby
 from math import inf
 from operator import attrgetter
 from statistics import median
 
 from reachp2p_sim.recording.beliefs import Change
 from reachp2p_sim.recording.findings import Episode, Findings
-from reachp2p_sim.recording.recorder import Fault
+from reachp2p_sim.recording.recorder import Settled
 from reachp2p_sim.report import words
+from reachp2p_sim.report.acts import acts
 
 MOMENTS_MAX = 240
-TOGETHER = 0.05
-"""Faults less than this many seconds apart belong to one chapter."""
 SINGLE_SUBJECTS_MAX = 3
 """Up to so many subjects get a sentence each; more are told together."""
 
@@ -57,135 +55,19 @@ class Narrative:
 
 def tell(findings: Findings) -> Narrative:
     """The story of a run."""
-    chapters = _chapters(findings)
+    chapters = [Chapter(act.at, act.title, act.kind, act.short) for act in acts(findings)]
+    chapters = chapters or [Chapter(0.0, "Nothing was done to the world", "start")]
     moments = [*_equal(findings, chapters), *_conflicts(findings), *_said(findings), *_end(findings)]
     for number in range(len(chapters)):
         moments += _doubts(findings, chapters, number)
     moments.sort(key=lambda moment: moment.at)
     kept = moments[:MOMENTS_MAX]
     for moment in kept:
-        _cause(chapters, moment.at).moments.append(moment)
+        early = (
+            1e-6 if moment.kind == "equal" else 0.0
+        )  # seen at the moment of the next act, and true before it
+        _cause(chapters, moment.at - early).moments.append(moment)
     return Narrative(chapters, len(moments) - len(kept))
-
-
-# Chapters
-
-
-def _chapters(findings: Findings) -> list[Chapter]:
-    faults = _without_restarts_starts(findings.recorder.faults)
-    chapters: list[Chapter] = []
-    groups: list[list[Fault]] = []
-    for fault in faults:
-        last = groups[-1][-1] if groups else None
-        together = last is not None and (
-            fault.at - last.at <= TOGETHER or (_verb(last) == _verb(fault) == "start")
-        )
-        if together:
-            groups[-1].append(fault)
-        else:
-            groups.append([fault])
-    for group in groups:
-        titles = [_title(verb, list(same), findings) for verb, same in groupby(group, key=_verb)]
-        verbs = {_verb(fault) for fault in group}
-        kind = "start" if verbs == {"start"} else "mend" if verbs <= _MENDS else "fault"
-        chapters.append(Chapter(group[0].at, _capital("; ".join(titles)), kind, _reference(verbs)))
-    return chapters or [Chapter(0.0, "Nothing was done to the world", "start")]
-
-
-_VERBS = ("power off", "wall clock", "crash", "restart", "start", "pause", "resume", "leave", "clone")
-_MENDS = {"heal", "release", "resume", "restart", "start", "end"}
-
-
-def _verb(fault: Fault) -> str:
-    return next((verb for verb in _VERBS if fault.text.startswith(verb + " ")), fault.text.split(" ")[0])
-
-
-def _without_restarts_starts(faults: list[Fault]) -> list[Fault]:
-    """A restart is told once, though it starts a process as well."""
-    told: list[Fault] = []
-    for fault in faults:
-        if (
-            told
-            and _verb(fault) == "start"
-            and _verb(told[-1]) == "restart"
-            and told[-1].at == fault.at
-            and _object(told[-1]) == _object(fault)
-        ):
-            continue
-        told.append(fault)
-    return told
-
-
-def _reference(verbs: set[str]) -> str:
-    """What to call a group of faults, most telling first."""
-    return next((name for verb, name in _REFERENCES.items() if verb in verbs), "this")
-
-
-_REFERENCES = {
-    "partition": "the cut",
-    "hold": "the hold",
-    "heal": "the heal",
-    "release": "the release",
-    "crash": "the crash",
-    "power off": "the silence began",
-    "pause": "the pause began",
-    "resume": "the pause ended",
-    "restart": "the restart",
-    "conditions": "the weather changed",
-    "leave": "the leave",
-    "start": "the start",
-}
-
-
-def _capital(title: str) -> str:
-    """A title with a capital, unless it begins with the name of a node."""
-    first = title.split(" ")[0]
-    return title if any(c.isdigit() for c in first) else title[0].upper() + title[1:]
-
-
-def _object(fault: Fault) -> str:
-    return fault.text.removeprefix(_verb(fault)).strip().split(",")[0].split(" ")[0]
-
-
-def _title(verb: str, faults: list[Fault], findings: Findings) -> str:
-    hosts = [_object(fault) for fault in faults]
-    several = len(faults) > 1
-    match verb:
-        case "start" if several:
-            took = faults[-1].at - faults[0].at
-            within = f" within {words.seconds(took)}" if took > 0 else ""
-            return f"{words.names(sorted(hosts))} start{within}"
-        case "start":
-            return f"{hosts[0]} starts"
-        case "crash":
-            return f"{words.names(hosts)} {'crash' if several else 'crashes'}: no process, dials are refused"
-        case "power off":
-            return f"{words.names(hosts)} {'go' if several else 'goes'} dark: silence, nothing is refused"
-        case "pause":
-            return f"{words.names(hosts)} {'get' if several else 'gets'} no processor"
-        case "resume":
-            return f"{words.names(hosts)} {'run' if several else 'runs'} again"
-        case "leave":
-            return f"{words.names(hosts)} {'are' if several else 'is'} told to leave"
-        case "restart" if several:
-            return f"{words.names(hosts)} start again"
-        case "restart":
-            text = faults[0].text.replace("restart ", "", 1).replace(",", " starts again,", 1)
-            return words.compact(text.split(", at ")[0])
-        case "clone":
-            return f"{words.compact(faults[0].text)}: the same key and a copy of the disk on another machine"
-        case "heal":
-            return "the network heals"
-        case "release":
-            return "what was held is released"
-        case "conditions":
-            return "the weather is now: " + "; ".join(words.compact(fault.text) for fault in faults[:3])
-        case "partition":
-            return "; ".join(words.compact(fault.text) for fault in faults)
-        case _:
-            shown = [words.compact(fault.text) for fault in faults[:3]]
-            more = [f"{len(faults) - 3} more of the kind"] if len(faults) > 3 else []
-            return "; ".join([*shown, *more])
 
 
 # Doubts and verdicts
@@ -259,7 +141,7 @@ def _many_doubts(findings: Findings, episodes: list[Episode], chapter: Chapter) 
     text = (
         f"{subjects} come under doubt ({words.plural(sum(e.suspects for e in episodes), 'suspicion')}): first "
         f"{findings.name(first.subject)}, by {findings.name(first.first_by)}, "
-        f"{words.seconds(first.began_at - chapter.at)} after {_short(chapter)}"
+        f"{words.seconds(first.began_at - chapter.at)} after {chapter.short}"
     )
     return Moment(first.began_at, "doubt", text + _false(episodes) + ".")
 
@@ -302,7 +184,7 @@ def _many_verdicts(findings: Findings, turns: list[_Turn], chapters: list[Chapte
         turns[0].at,
         "verdict",
         f"{words.plural(len(turns), 'verdict')} of DEAD about {words.plural(subjects, 'node')}: the first "
-        f"{words.seconds(times[0])} after {_short(origin)}, half of them by {words.seconds(median(times))}, the last "
+        f"{words.seconds(times[0])} after {origin.short}, half of them by {words.seconds(median(times))}, the last "
         f"by {words.seconds(times[-1])}.",
     )
 
@@ -326,7 +208,7 @@ def _many_again(findings: Findings, turns: list[_Turn], chapters: list[Chapter])
         "again",
         f"{words.plural(subjects, 'node')} that had been doubted are ALIVE again in "
         f"{words.plural(len(turns), 'view')}: the first {words.seconds(turns[0].at - chapter.at)} after "
-        f"{_short(chapter)}, the last {words.seconds(turns[-1].at - chapter.at)}.",
+        f"{chapter.short}, the last {words.seconds(turns[-1].at - chapter.at)}.",
     )
 
 
@@ -340,15 +222,11 @@ def _origin(findings: Findings, episode: Episode, chapters: list[Chapter]) -> tu
     if ends:
         return ends[-1], "its process was gone"
     chapter = _cause(chapters, episode.began_at)
-    return chapter.at, _short(chapter)
+    return chapter.at, chapter.short
 
 
 def _cause(chapters: list[Chapter], at: float) -> Chapter:
     return next((c for c in reversed(chapters) if c.at <= at), chapters[0])
-
-
-def _short(chapter: Chapter) -> str:
-    return chapter.short
 
 
 # Agreement, conflicts, endings
@@ -360,24 +238,26 @@ def _equal(findings: Findings, chapters: list[Chapter]) -> list[Moment]:
     settled = findings.recorder.settled
     early = [s for s in settled if s.at <= starting_until]
     for one in [*early[-1:], *(s for s in settled if s.at > starting_until)]:
-        took = one.at - one.disturbed_at
+        since = _since(findings, chapters, one, is_start=one.at <= starting_until)
         nodes = findings.running_at(one.at)
-        since = "the last change" if one.at <= starting_until else _since(chapters, one.disturbed_at)
-        moments.append(
-            Moment(
-                one.at,
-                "equal",
-                f"All {nodes} views are equal, {words.seconds(took)} after {since}; the budget is "
-                f"{words.seconds(one.budget)}.",
-            )
-        )
+        text = f"All {nodes} views are equal, {since}; the budget is {words.seconds(one.budget)}."
+        moments.append(Moment(one.at, "equal", text))
     return moments
 
 
-def _since(chapters: list[Chapter], at: float) -> str:
-    chapter = next((c for c in reversed(chapters) if c.at <= at + 1e-9), None)
-    text = _short(chapter) if chapter is not None else "this"
-    return "the last change" if text in ("this", "the start", "the leave") else text
+def _since(findings: Findings, chapters: list[Chapter], one: Settled, is_start: bool) -> str:
+    """Since the last process that came or went, if that was later than the act, and since the act."""
+    last = words.seconds(one.at - one.disturbed_at)
+    chapter = _cause(chapters, one.at - 1e-6)
+    after = f"{words.seconds(one.at - chapter.at)} after {chapter.short}"
+    if is_start or one.disturbed_at - chapter.at > 1e-6:
+        turns = ((p.host, p.began_at, p.ended_at) for p in findings.recorder.processes)
+        for host, began_at, ended_at in turns:
+            if ended_at is not None and abs(ended_at - one.disturbed_at) < 1e-6:
+                return f"{last} after {findings.name(host)} stopped" + ("" if is_start else f", {after}")
+            if abs(began_at - one.disturbed_at) < 1e-6:
+                return f"{last} after {findings.name(host)} started" + ("" if is_start else f", {after}")
+    return after if not is_start else f"{last} after the last change"
 
 
 def _conflicts(findings: Findings) -> list[Moment]:

@@ -1,0 +1,167 @@
+"""What was done to the world, in words: the titles of the chapters of a report."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from reachp2p_sim.recording.findings import Findings
+from reachp2p_sim.report import words
+from reachp2p_sim.steps import Step
+from reachp2p_sim.steps.machines import SetDisk, StepClock
+from reachp2p_sim.steps.paths import Heal, Hold, Partition, PathWeather, Release, SetName, Weather
+from reachp2p_sim.steps.processes import (
+    AddNodes,
+    Clone,
+    Crash,
+    Leave,
+    Pause,
+    Restart,
+    Resume,
+    SaveDisk,
+    ShowName,
+    Start,
+)
+from reachp2p_sim.steps.story import Expect, Run
+from reachp2p_sim.steps.work import CallLoop, OfferAgent, WithdrawAgent
+from reachp2p_sim.world import Performed
+
+TOGETHER = 0.05
+"""Acts less than this many seconds apart are told as one."""
+QUIET = (Run, Expect, CallLoop, OfferAgent, WithdrawAgent, SaveDisk, ShowName, SetName)
+"""Steps that disturb nobody: they begin no chapter."""
+MENDING = (Heal, Release, Resume, Restart, Start)
+
+
+@dataclass(slots=True)
+class Act:
+    """One or more steps at one time."""
+
+    at: float
+    title: str
+    kind: str
+    """`fault`, `mend` (only ends of faults) or `start` (only first starts)."""
+    short: str
+    """How a sentence refers to it: `after the heal`."""
+
+
+def acts(findings: Findings) -> list[Act]:
+    """All acts of a run, in order."""
+    groups: list[list[Performed]] = []
+    for performed in findings.world.performed:
+        if isinstance(performed.step, QUIET):
+            continue
+        if groups and performed.at - groups[-1][-1].at <= TOGETHER:
+            groups[-1].append(performed)
+        else:
+            groups.append([performed])
+    return [_act(group) for group in groups]
+
+
+def _act(group: list[Performed]) -> Act:
+    steps = [performed.step for performed in group]
+    sentences = list(dict.fromkeys(sentence(step) for step in steps))
+    shown = sentences if len(sentences) <= 5 else [*sentences[:4], f"{len(sentences) - 4} acts more"]
+    title = "; ".join(shown)
+    first = title.split(" ")[0]
+    if not any(character.isdigit() for character in first):
+        title = title[0].upper() + title[1:]
+    if all(isinstance(step, AddNodes) for step in steps):
+        kind = "start"
+    elif all(isinstance(step, MENDING) or (isinstance(step, Weather) and not step.changes) for step in steps):
+        kind = "mend"
+    else:
+        kind = "fault"
+    known = {step.word() for step in steps}
+    short = next((short for word, short in _SHORT.items() if word in known), "this")
+    return Act(group[0].at, title, kind, short)
+
+
+_SHORT = {
+    "partition": "the cut",
+    "hold": "the hold",
+    "heal": "the heal",
+    "release": "the release",
+    "crash": "the crash",
+    "pause": "the pause began",
+    "resume": "the pause ended",
+    "restart": "the restart",
+    "clone": "the clone appeared",
+    "weather": "the weather changed",
+    "path-weather": "the weather changed",
+    "leave": "the leave",
+    "add-nodes": "the start",
+    "start": "the start",
+}
+
+
+def sentence(step: Step) -> str:
+    """One step as a clause without capital and full stop."""
+    match step:
+        case AddNodes(names=names, within=within, start=True):
+            when = f" within {words.seconds(within)}" if within else ""
+            return f"{_who(names)} {_verb(names, 'start')}{when}"
+        case AddNodes(names=names):
+            return f"{_who(names)} {'are' if len(names) != 1 else 'is'} there, not started"
+        case Start(hosts=hosts):
+            return f"{_who(hosts)} {_verb(hosts, 'start')}"
+        case Crash(hosts=hosts, host_down=True):
+            return f"{_who(hosts)} {_verb(hosts, 'go', 'goes')} dark: silence, nothing is refused"
+        case Crash(hosts=hosts):
+            return f"{_who(hosts)} {_verb(hosts, 'crash', 'crashes')}: no process, dials are refused"
+        case Restart(hosts=hosts, disk=disk, moved=moved):
+            how = {"kept": "with the same disk", "lost": "with an empty disk"}.get(
+                disk, f"with the disk of {disk}"
+            )
+            where = ", at another address" if moved else ""
+            return f"{_who(hosts)} {_verb(hosts, 'start')} again {how}{where}"
+        case Pause(hosts=hosts):
+            return f"{_who(hosts)} {_verb(hosts, 'get')} no processor"
+        case Resume(hosts=hosts):
+            return f"{_who(hosts)} {_verb(hosts, 'run')} again"
+        case Leave(hosts=hosts):
+            return f"{_who(hosts)} {'are' if len(hosts) != 1 else 'is'} told to leave"
+        case Clone(hosts=hosts):
+            return f"{_who(hosts)} {'are' if len(hosts) != 1 else 'is'} cloned: another machine with key and disk"
+        case Partition(left=left, right=right, one_way=True):
+            return f"cut, one way: nothing gets from {_who(left)} to {_who(right)}"
+        case Partition(left=left, right=right):
+            return f"cut: {_who(left)} | {_who(right)}"
+        case Heal():
+            return "the network heals"
+        case Hold(left=left, right=right):
+            return f"what goes between {_who(left)} and {_who(right)} is held"
+        case Release():
+            return "what was held is released"
+        case Weather(changes=changes):
+            return f"the weather is {_weather(changes)}"
+        case PathWeather(source=source, target=target, changes=changes):
+            return f"from {_who(source)} to {_who(target)} the weather is {_weather(changes or {})}"
+        case StepClock(hosts=hosts, seconds=seconds):
+            return f"the wall clock of {_who(hosts)} jumps by {seconds:+g} s"
+        case SetDisk(hosts=hosts, failure=None, latency=latency):
+            return f"the disk of {_who(hosts)} takes {words.seconds(latency)} for a write"
+        case SetDisk(hosts=hosts, failure=failure):
+            return f"the disk of {_who(hosts)} fails: {failure}"
+        case _:
+            return step.text().replace("..", "–")
+
+
+def _who(selection: Any) -> str:
+    if isinstance(selection, str):
+        return selection
+    return words.names(sorted(selection))
+
+
+def _verb(selection: Any, several: str, one: str | None = None) -> str:
+    return several if len(selection) != 1 else one or several + "s"
+
+
+def _weather(changes: dict[str, Any]) -> str:
+    if not changes:
+        return "fair again"
+    parts = []
+    for key, value in changes.items():
+        shown = words.share(value) if key in ("loss", "duplicate", "reorder", "corrupt", "replay") else value
+        parts.append(f"{key.replace('_', ' ')} {shown}")
+    return "now: " + ", ".join(parts)
