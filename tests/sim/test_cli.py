@@ -16,7 +16,9 @@ Capsys = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch) -> Command:
+def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    monkeypatch.setenv("REACHP2P_SIM_STORE", str(tmp_path / "store"))
+
     def run(*words: str) -> int:
         monkeypatch.setattr("sys.argv", ["reachp2p-sim", *words])
         return main()

@@ -55,6 +55,10 @@ class Beliefs:
         """A host has opened a life."""
         self._holders[host.node, life] = host.index
 
+    def opened_by(self, node: NodeId, life: Life) -> int | None:
+        """The host that opened a life, or None if none did."""
+        return self._holders.get((node, life))
+
     def changed(self, observer: Host, event: MemberChanged) -> Change:
         """A view changed; returns it in our terms. A member seen under a new life has no `old` state in it."""
         subject = self._holders.get((event.node, event.life), -1)

@@ -27,6 +27,7 @@ from reachp2p_sim.recording.series import Samples
 from reachp2p_sim.recording.travel import Travel
 from reachp2p_sim.run import RunResult
 from reachp2p_sim.view import fingerprint
+from reachp2p_sim.workload import read_reply
 from reachp2p_sim.world import World
 
 SAMPLE_INTERVAL = 0.25
@@ -222,8 +223,13 @@ class Recorder:
     def _call_ended(self, event: CallEnded) -> None:
         self.calls_by_code[event.code] += 1
         self.attempts[event.attempts] += 1
-        if event.code == 0 and event.node is not None and (hosts := self.world.by_node.get(event.node)):
-            self.calls_by_node[hosts[0].index] += 1
+        if event.code == 0 and event.node is not None and event.node in self.world.by_node:
+            try:
+                node, life = read_reply(event.payload)
+            except ValueError:  # an application of the scenario's own, which does not say who it is
+                node, life = event.node, None
+            index = None if life is None else self.beliefs.opened_by(node, life)
+            self.calls_by_node[self.world.by_node[event.node][0].index if index is None else index] += 1
 
     def _member_changed(self, host: Host, event: MemberChanged) -> None:
         change = self.beliefs.changed(host, event)

@@ -41,6 +41,8 @@ def count(value: float) -> str:
 
 def size(value: float) -> str:
     """Bytes: `412 B`, `1.4 kB`, `2.3 MB`."""
+    if 0 < value < 0.5:
+        return "<1 B"
     for unit, scale in (("B", 1.0), ("kB", 1e3), ("MB", 1e6)):
         if value < scale * 999.5 or unit == "MB":
             return f"{value / scale:.0f} {unit}" if unit == "B" else f"{value / scale:.3g} {unit}"
@@ -53,8 +55,13 @@ def share(value: float | None) -> str:
         return "–"
     if value in (0.0, 1.0):
         return f"{value:.0%}"
-    text = f"{value:.0%}"
-    return f"{value:.1%}" if text in ("0%", "100%") else text
+    if value < 0.0005:
+        return "<0.1%"
+    for digits in (0, 1, 2):
+        text = f"{value:.{digits}%}"
+        if float(text[:-1]) not in (0.0, 100.0):
+            return text
+    return ">99.99%"
 
 
 def plural(number: int, word: str, several: str | None = None) -> str:
