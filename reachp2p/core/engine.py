@@ -31,7 +31,7 @@ from reachp2p.core.timing import DrainEnds, LeftSpread, Timing
 from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p.core.upkeep import Upkeep
 from reachp2p.core.views import AgentView, Explanation, MemberView
-from reachp2p.core.wire.messages import HeadUpdate, Request
+from reachp2p.core.wire.messages import DigestEntry, HeadUpdate, Request
 from reachp2p.errors import CallFailed, ConfigurationInvalid, ErrorCode
 
 LAG_NOTICED = 0.25
@@ -336,6 +336,10 @@ class Engine:
     def view_hash(self) -> bytes:
         """Hash over all signed facts held and all DEAD verdicts: equal views, equal hash."""
         return self._parts.replica.digest_hash(self._now)
+
+    def digest(self) -> list[DigestEntry]:
+        """What that hash is over, in NodeId order: the numbers of each node whose head is still valid."""
+        return self._parts.replica.digest(self._now)
 
     def diagnostics(self) -> dict[str, int]:
         """Counters by name (`dropped.<what>.<reason>`, `datagrams.sent`, …) and sizes (`size.<what>`) of all tables."""

@@ -1,12 +1,11 @@
-"""What a story may wait for: views that agree. `agreed` is about who is ALIVE, `converged` about all that is signed."""
+"""What a story may wait for: views that agree. `agreed` is about who is ALIVE, `converged` about all that is held."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from reachp2p.core.events import MemberState
-from reachp2p.core.ids import Life, NodeId
 from reachp2p_sim.view import fingerprint
 
 if TYPE_CHECKING:
@@ -59,23 +58,37 @@ def _views_agree(world: World) -> bool:
         return False
     if world.core is not None:
         return len({_held_about(host, world.judged) for host in world.judged}) <= 1
-    return len({host.engine.view_hash() for host in world.running}) <= 1
+    different = {host.engine.view_hash(): host for host in world.running}
+    return len(different) <= 1 or len({_content(host) for host in different.values()}) == 1
 
 
-def _held_about(host: Host, core: list[Host]) -> tuple[tuple[NodeId, Life, int, int, int], ...]:
-    """The signed numbers that a host holds about the core, itself included."""
+Content: TypeAlias = tuple[tuple[object, ...], ...]
+LIVING = (MemberState.ALIVE, MemberState.SUSPECT)
+
+
+def _content(host: Host) -> Content:
+    """What a view says, without the numbers that grow when a head is renewed.
+
+    Renewal is no news: it says only that what is known stays valid, and spreads by anti-entropy alone, so in a large
+    group some head is always newer here than there.
+    """
+    verdicts = [(e.node, e.life, e.left, e.incarnation, e.dead) for e in host.engine.digest()]
+    records = [(a.node, a.agent, a.registry_version) for a in host.engine.agents() if a.state in LIVING]
+    return (*verdicts, *records)
+
+
+def _held_about(host: Host, core: list[Host]) -> Content:
+    """The same about a declared core, the host included."""
     nodes = {member.node for member in core}
-    return tuple(
-        (row.node, row.life, row.incarnation, row.version, row.complete)
-        for row in host.engine.members()
-        if row.node in nodes
-    )
+    lives = [(m.node, m.life, m.incarnation) for m in host.engine.members() if m.node in nodes]
+    records = [(a.node, a.agent, a.registry_version) for a in host.engine.agents() if a.node in nodes]
+    return (*lives, *records)
 
 
 agreed = Condition("agreed", _alive_sets_agree)
 """Every running node sees exactly the running lives as ALIVE."""
 converged = Condition("converged", _views_agree)
-"""And all hold the same signed facts and verdicts."""
+"""And all hold the same lives, verdicts and records."""
 
 CONDITIONS = {condition.__name__: condition for condition in (agreed, converged)}
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 FIRST_CALL_AFTER = 1.0
 """Seconds from the start of a process to its first call, at most; drawn."""
 
+LOOK_AGAIN_AFTER = 0.05
+"""Seconds between two looks of a caller that waits for an instance."""
+
 
 @dataclass(slots=True, frozen=True)
 class Handler:
@@ -58,6 +61,8 @@ class Loop:
     think_time: float = 1.0
     """Mean of an exponential, seconds."""
     timeout: float = 5.0
+    waits: bool = False
+    """Whether a process makes its first call only when there is an instance to rely on (`is_callable`)."""
 
 
 @dataclass(slots=True)
@@ -91,13 +96,19 @@ class Application:
     host: Host
     offers: list[Offer] = field(default_factory=list)
     loops: list[Loop] = field(default_factory=list)
+    is_leaving: bool = False
+    """The process has been told to leave: a program that says goodbye begins nothing more."""
     _running: dict[int, str] = field(default_factory=dict)
+    _ready: set[int] = field(default_factory=set)
+    """The loops of this process that have made their first call."""
 
     # Life of the process
 
     def process_started(self) -> None:
         """Offer what this host offers, and start its callers."""
         host = self.host
+        self.is_leaving = False
+        self._ready.clear()
         for offer in self.offers:
             host.engine.register(offer.spec, host.now)
         for number in range(len(self.loops)):
@@ -183,8 +194,16 @@ class Application:
     def _start_call(self, argument: tuple[int, int]) -> None:
         process, number = argument
         host, loop = self.host, self.loops[number]
-        if process != host.process or not host.is_running:
+        if process != host.process or not host.is_running or self.is_leaving:
             return
+        if (
+            loop.waits
+            and number not in self._ready
+            and not host.engine.is_callable(loop.query.capability or "")
+        ):
+            host.world.timeline.after(LOOK_AGAIN_AFTER, self._call, argument)
+            return
+        self._ready.add(number)
         now = host.world.timeline.now
         host.world.trace.number(trace.COMMAND, now, host.index, number)
         ledger = host.world.ledger

@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.resources import files
 
 from reachp2p_sim.scenario_file import Value, parse_scenario
-from reachp2p_sim.scenarios import failures, newcomers, partitions, random_faults, restarts
+from reachp2p_sim.scenarios import churn, failures, lifeguard, newcomers, partitions, random_faults, restarts
 from reachp2p_sim.scenarios.base import GROUPS, SCENARIOS, Options, Scenario, add_file, from_file
 
 for _file in sorted(files(__name__).iterdir(), key=lambda file: file.name):
@@ -22,8 +22,10 @@ __all__ = [
     "Options",
     "Scenario",
     "Value",
+    "churn",
     "failures",
     "from_file",
+    "lifeguard",
     "newcomers",
     "partitions",
     "random_faults",

@@ -105,9 +105,12 @@ def scenario(
     cases: tuple[str, ...] = (),
     group: str = "others",
     reaches: tuple[str, ...] = (),
+    weather: Mapping[str, Any] | None = None,
+    protocol: Mapping[str, Any] | None = None,
+    limits: Mapping[str, float] | None = None,
     **options: Value,
 ) -> Callable[[Story], Story]:
-    """Register a story under a name. Keyword arguments are its options with their defaults."""
+    """Register a story under a name. Further keyword arguments are its options with their defaults."""
 
     def register(story: Story) -> Story:
         register_of = _registers[-1]
@@ -116,7 +119,18 @@ def scenario(
         if group not in GROUPS:
             raise ValueError(f"{name}: there is no group {group!r}; there are: {', '.join(GROUPS)}")
         register_of[name] = Scenario(
-            name, summary, story, nodes, nodes_min, options, cases, reaches=reaches, group=group
+            name=name,
+            summary=summary,
+            story=story,
+            nodes=nodes,
+            nodes_min=nodes_min,
+            options=options,
+            cases=cases,
+            weather=dict(weather or {}),
+            protocol=dict(protocol or {}),
+            limits=dict(limits or {}),
+            reaches=reaches,
+            group=group,
         )
         return story
 
@@ -190,3 +204,12 @@ def require(world: World, condition: bool, message: str) -> None:
     """A demand of the scenario itself."""
     if not condition:
         raise Violation("scenario", message, world.now)
+
+
+def stopped(host: Host) -> Callable[[World], bool]:
+    """The condition that a machine runs no process any more."""
+
+    def has_stopped(_: World) -> bool:
+        return not host.is_running
+
+    return has_stopped

@@ -63,6 +63,58 @@ def crash(world: World, options: Options) -> None:
 
 
 @scenario(
+    "mass-crash",
+    "many machines vanish at once",
+    nodes_min=6,
+    cases=("B3.8",),
+    group="failures",
+    share=0.3,
+    count=0,
+    window=2.0,
+)
+def mass_crash(world: World, options: Options) -> None:
+    """B3.8: `count` machines (or a `share` of all) are out of every view in time, and placement moves few times.
+
+    What an observer finds out within one `window` (seconds) counts as one change of its routing table: at most three.
+    """
+    hosts = grow(world, options)
+    many = int(options.number("count")) or max(1, int(len(hosts) * options.number("share")))
+    victims = world.randomness.stream("victims").sample(hosts[1:], min(many, len(hosts) - 2))
+    gone = {victim.node for victim in victims}
+    verdicts: dict[str, list[float]] = {}
+
+    def on_event(host: Host, event: Event) -> None:
+        if isinstance(event, MemberChanged) and event.node in gone and event.new is MemberState.DEAD:
+            verdicts.setdefault(host.name, []).append(world.now - crashed_at)
+
+    world.on_event.append(on_event)
+    crashed_at = world.now
+    world.crash(*victims, host_down=True)
+
+    def buried(world: World) -> bool:
+        return all(len(verdicts.get(host.name, ())) >= len(victims) for host in world.running)
+
+    world.run_until(buried, limit=2 * completeness(options.nodes, world.protocol))
+    settle(world, healing(options.nodes, world.protocol))
+    changes = [_bursts(times, options.number("window")) for times in verdicts.values()]
+    world.timings["dead_first"] = min(min(times) for times in verdicts.values())
+    world.timings["dead_everywhere"] = max(max(times) for times in verdicts.values())
+    world.timings["changes_median"], world.timings["changes_most"] = median(changes), max(changes)
+    require(
+        world, max(changes) <= 3, f"{max(changes)} changes of a routing table for one crash; 3 are allowed"
+    )
+
+
+def _bursts(times: list[float], window: float) -> int:
+    """How many windows it takes to cover all times, each beginning at the first that is not covered yet."""
+    count, until = 0, -1.0
+    for when in sorted(times):
+        if when > until:
+            count, until = count + 1, when + window
+    return count
+
+
+@scenario(
     "process-kill",
     "processes are killed while their host answers: routing drops them within a period",
     nodes=16,

@@ -188,6 +188,7 @@ class Leave(Step, frozen=True, kw_only=True):
             host = world.host(name)
             if host.is_running:
                 world.history.absent(host.index, world.now)
+                host.application.is_leaving = True
                 host.engine.leave(host.now)
                 host.settle()
 

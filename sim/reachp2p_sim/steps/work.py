@@ -62,7 +62,8 @@ class WithdrawAgent(Step, frozen=True, kw_only=True):
 class CallLoop(Step, frozen=True, kw_only=True):
     """Call a capability, wait for the end, think (mean of an exponential, seconds), call again, also after a restart.
 
-    The first call comes within a second, or with `at_once` this very moment.
+    The first call comes within a second, or with `at_once` this very moment; with `waits` a process makes it only when
+    there is an instance to rely on.
     """
 
     hosts: Selection
@@ -70,6 +71,7 @@ class CallLoop(Step, frozen=True, kw_only=True):
     think_time: Annotated[float, Meta(gt=0)] = 1.0
     timeout: Annotated[float, Meta(gt=0)] = 5.0
     at_once: bool = False
+    waits: bool = False
 
     machines: ClassVar[tuple[str, ...]] = ("hosts",)
     disturbs: ClassVar[bool] = False
@@ -77,5 +79,5 @@ class CallLoop(Step, frozen=True, kw_only=True):
     def perform(self, world: World) -> None:
         """Each machine is one more caller."""
         for host in world.hosts(self.hosts):
-            loop = Loop(RouteQuery(capability=self.capability), self.think_time, self.timeout)
+            loop = Loop(RouteQuery(capability=self.capability), self.think_time, self.timeout, self.waits)
             host.application.call_in_a_loop(loop, at_once=self.at_once)
