@@ -19,7 +19,7 @@ from reachp2p.core.events import DrainFinished, Event, Started
 from reachp2p.core.ids import Address, Entropy, Life, LinkId, NodeId, Rng, Ticket
 from reachp2p.core.settings import Settings
 from reachp2p.core.trust.signer import Signer, Verifier
-from reachp2p.core.views import MemberView
+from reachp2p.core.views import AgentView, MemberView
 from reachp2p.core.wire.messages import DigestEntry
 from reachp2p_sim.host import Host
 from reachp2p_sim.world import World
@@ -144,6 +144,10 @@ class ScriptedEngine(Engine):
     def view_hash(self) -> bytes:
         """What the script says."""
         return self.present_view_hash
+
+    def agents(self) -> list[AgentView]:
+        """Nobody offers anything."""
+        return []
 
     def digest(self) -> list[DigestEntry]:
         """One entry with the hash that the script says."""
