@@ -14,7 +14,13 @@ from reachp2p_sim.scenarios import SCENARIOS
 
 MUTANT_NODES = {"lost-are-given-up": 4, "sweeps-the-living": 4}
 """How many nodes show a mutant soonest, if not eight."""
-SLOW = {"partition-long": 6, "isolate-one": 6, "short-lives": 3, "churn-continuous": 5}
+SLOW = {
+    "partition-long": 6,
+    "partition-majority": 4,
+    "isolate-one": 6,
+    "short-lives": 3,
+    "churn-continuous": 5,
+}
 """Scenarios of many simulated minutes run with few nodes here; campaigns run them larger."""
 
 

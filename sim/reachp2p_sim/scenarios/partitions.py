@@ -36,6 +36,46 @@ def partition_long(world: World, options: Options) -> None:
 
 
 @scenario(
+    "partition-majority",
+    "a quarter is cut off for half an hour, until each side has buried the other; they merge without help",
+    nodes=16,
+    nodes_min=4,
+    cases=("B12", "B3.12"),
+    group="partitions",
+    share=0.25,
+    cut=1_800.0,
+)
+def partition_majority(world: World, options: Options) -> None:
+    """B3.12: longer than gossip goes to the dead. Each node refutes its death once: incarnations rise by one."""
+    hosts = grow(world, options)
+    minority = hosts[-max(1, round(len(hosts) * options.number("share"))) :]
+    majority = without(hosts, *minority)
+    before = _incarnations(world)
+    world.partition(majority, minority)
+    world.run(options.number("cut"))
+    for side, other in ((majority, minority), (minority, majority)):
+        for host in side:
+            states = {host.view.members[gone.node].state for gone in other if gone.node in host.view.members}
+            require(
+                world,
+                states <= {MemberState.DEAD},
+                f"{host.name} still believes in the other side after {options.number('cut'):g} s of silence",
+            )
+    world.heal()
+    world.timings["healed_after"] = settle(world, healing(options.nodes, world.protocol))
+    raised = {name: now - before[name] for name, now in _incarnations(world).items()}
+    world.timings["refutations_most"] = max(raised.values())
+    more = [name for name, steps in raised.items() if steps > 1]
+    require(world, not more, f"raised their incarnation more than once: {more[:4]}")
+
+
+def _incarnations(world: World) -> dict[str, int]:
+    """Everybody's incarnation, in its own words."""
+    own = {host.name: next(m for m in host.engine.members() if m.is_self) for host in world.running}
+    return {name: view.incarnation for name, view in own.items()}
+
+
+@scenario(
     "isolate-one",
     "one node is cut off for ten minutes and returns with the same life",
     nodes=16,
