@@ -28,7 +28,9 @@ class Detection:
     host: int
     at: float
     others: int
-    """Processes that ran elsewhere at that time."""
+    """Processes that ran elsewhere at that time, and could notice."""
+    share: float = 1.0
+    """How many of its probes a member spends on what could notice: 1, or the part across a cut."""
     first_suspect: float | None = None
     first_suspect_by: int | None = None
     dead: list[tuple[float, int]] = field(default_factory=list)
@@ -88,6 +90,46 @@ class Findings:
             if change.new == "DEAD":
                 detection.dead.append((after, change.observer))
         return detection
+
+    def cut_off(self) -> list[Detection]:
+        """How the two sides of the first lasting cut noticed that they lost each other: one entry for each machine."""
+        history = self.world.history
+        both_ways = {(c.began_at, c.sources, c.targets) for c in history.cuts}
+        cut = next(
+            (
+                c
+                for c in history.cuts
+                if (c.began_at, c.targets, c.sources) in both_ways
+                and c.ended_at - c.began_at > 2 * self.world.protocol.probe_interval
+            ),
+            None,
+        )
+        if cut is None:
+            return []
+        running = {
+            p.host for p in self.recorder.processes if p.began_at <= cut.began_at < (p.ended_at or inf)
+        }
+        found: dict[int, Detection] = {}
+        for host in sorted(running):
+            side, other = (
+                (cut.sources, cut.targets) if cut.sources >> host & 1 else (cut.targets, cut.sources)
+            )
+            if not side >> host & 1:
+                continue
+            others = sum(other >> index & 1 for index in running)
+            found[host] = Detection(host, cut.began_at, others, others / max(len(running) - 1, 1))
+        for change in self.recorder.beliefs.changes:
+            detection = found.get(change.subject)
+            if detection is None or not cut.began_at <= change.at < cut.ended_at:
+                continue
+            if not (cut.sources >> change.subject ^ cut.sources >> change.observer) & 1:
+                continue
+            after = change.at - cut.began_at
+            if change.new in ("SUSPECT", "DEAD") and detection.first_suspect is None:
+                detection.first_suspect, detection.first_suspect_by = after, change.observer
+            if change.new == "DEAD":
+                detection.dead.append((after, change.observer))
+        return list(found.values())
 
     # Episodes
 

@@ -83,6 +83,13 @@ class Update:
     """Nodes that ran when it appeared, the origin apart."""
     times: list[float]
     """Seconds after `at`, in order."""
+    is_refutation: bool = False
+    """It is news only for those who doubted: nobody else tells its application."""
+
+    @property
+    def whole(self) -> int:
+        """How many nodes it was news for, as far as known."""
+        return max(len(self.times), 1) if self.is_refutation else self.others
 
 
 @dataclass(slots=True, frozen=True)
@@ -253,6 +260,7 @@ class Recorder:
                 (change.subject, change.life, change.incarnation, change.new),
                 f"incarnation {change.incarnation}",
                 change.subject,
+                is_refutation=True,
             )
 
     def _record_changed(self, host: Host, event: RecordChanged) -> None:
@@ -264,14 +272,14 @@ class Recorder:
         verb = "offered" if event.present else "withdrawn"
         self._informed(key, f"{event.agent} {verb}", subject)
 
-    def _informed(self, key: tuple[Any, ...], what: str, subject: int) -> None:
+    def _informed(self, key: tuple[Any, ...], what: str, subject: int, is_refutation: bool = False) -> None:
         update = self.updates.get(key)
         if update is None:
             if len(self.updates) >= UPDATES_MAX:
                 self.overflow["updates whose spreading is not followed"] += 1
                 return
             others = max(len(self._running) - 1, 1)
-            update = self.updates[key] = Update(what, subject, self._now(), others, [])
+            update = self.updates[key] = Update(what, subject, self._now(), others, [], is_refutation)
         if len(update.times) < 4 * update.others:
             update.times.append(self._now() - update.at)
 

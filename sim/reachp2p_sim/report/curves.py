@@ -26,9 +26,12 @@ CURVE_POINTS = 80
 TRAFFIC_BINS = 200
 
 
-def first_probe(after: float, period: float) -> float:
-    """Share of failures that some member has probed within `after` seconds (SWIM §3.1)."""
-    return 1.0 - exp(-after / period)
+def first_probe(after: float, period: float, share: float = 1.0) -> float:
+    """Share of failures that some member has probed within `after` seconds (SWIM §3.1).
+
+    `share` of the members can notice it: all, or those on the other side of a cut.
+    """
+    return 1.0 - exp(-share * after / period)
 
 
 def epidemic(nodes: int, fanout: int, interval: float, seconds: float) -> list[tuple[float, float]]:
@@ -100,29 +103,41 @@ def traffic(findings: Findings, bands: Sequence[Span]) -> dict[str, Any]:
 
 
 def detection(findings: Findings) -> dict[str, Any] | None:
-    """Shares of silent ends noticed and of verdicts given, over the seconds since; None if no process was lost."""
-    detections = [d for d in findings.detections if d.first_suspect is not None]
-    if not detections:
+    """Shares of losses noticed and of verdicts given, over the seconds since; None if nothing was lost.
+
+    Processes that ended without a word, or if there are none, nodes on the other side of a cut.
+    """
+    lost = [d for d in findings.detections if d.first_suspect is not None]
+    what, since = ("lost process", "lost processes"), "the process was gone"
+    if not lost:
+        lost = [d for d in findings.cut_off() if d.first_suspect is not None]
+        what, since = ("node cut off", "nodes cut off"), "the cut"
+    if not lost:
         return None
+    detections = lost
     period = findings.world.protocol.probe_interval
     firsts = sorted(d.first_suspect for d in detections if d.first_suspect is not None)
     verdicts = sorted(after for d in detections for after, _ in d.dead)
     expected = max(sum(d.others for d in detections), len(verdicts), 1)
     x_max = max([6 * period, *(x * 1.12 for x in (*firsts[-1:], *verdicts[-1:]))])
     n = max(d.others for d in detections) + 1
+    share = sum(d.share for d in detections) / len(detections)
     lines = [
         Line(
-            f"first doubt, of {words.plural(len(firsts), 'lost process', 'lost processes')}",
+            f"first doubt, of {words.plural(len(firsts), *what)}",
             _cdf(firsts, len(detections), x_max),
             "suspect-line",
             steps=True,
         ),
         Line(
-            "verdicts of DEAD, of all running views", _cdf(verdicts, expected, x_max), "dead-line", steps=True
+            "verdicts of DEAD, of all views that lost it",
+            _cdf(verdicts, expected, x_max),
+            "dead-line",
+            steps=True,
         ),
         Line(
-            "theory: somebody has probed it, 1 − e^(−t/T) (SWIM)",
-            [(x, first_probe(x, period)) for x in _grid(x_max)],
+            f"theory: somebody has probed it, 1 − e^(−{'t/T' if share > 0.999 else f'{share:.2f}·t/T'}) (SWIM)",
+            [(x, first_probe(x, period, share)) for x in _grid(x_max)],
             "theory-line",
         ),
     ]
@@ -130,7 +145,7 @@ def detection(findings: Findings) -> dict[str, Any] | None:
     return plot(
         lines,
         x_max=x_max,
-        x_label="seconds since the process was gone",
+        x_label=f"seconds since {since}",
         marks=[Mark(p99, f"goal for the last verdict, 99 of 100: {words.seconds(p99)}")],
     )
 
@@ -142,7 +157,7 @@ def spreading(findings: Findings) -> dict[str, Any] | None:
         return None
     protocol = findings.world.protocol
     nodes = max(update.others for update in updates) + 1
-    reached = sorted(u.times[min(len(u.times), u.others) - 1] for u in updates)
+    reached = sorted(u.times[min(len(u.times), u.whole) - 1] for u in updates)
     x_max = min(max(1.2 * reached[int(0.9 * (len(reached) - 1))], 1.0), SPREADING_SECONDS_MAX)
     step = max(1, len(updates) // UPDATES_SHOWN_MAX)
     lines = [
@@ -176,13 +191,13 @@ def _news(findings: Findings) -> list[Update]:
 
 
 def _informed(update: Update, x: float) -> float:
-    return min(1.0, sum(time <= x for time in update.times) / update.others)
+    return min(1.0, sum(time <= x for time in update.times) / update.whole)
 
 
 def _share(update: Update, x_max: float) -> Points:
     points = [(0.0, 0.0)]
     points += [
-        (time, min(1.0, number / update.others))
+        (time, min(1.0, number / update.whole))
         for number, time in enumerate(update.times, start=1)
         if time <= x_max
     ]

@@ -28,7 +28,7 @@
   function readColours() {
     const style = getComputedStyle(document.documentElement);
     const get = (name) => style.getPropertyValue(`--${name}`).trim();
-    colours = { ink: get("ink"), soft: get("soft"), faint: get("faint"), line: get("line"), card: get("card"), tint: get("tint"), dead: get("dead"), past: get("sync"), future: get("dead"), families: data.families.map(get) };
+    colours = { ink: get("ink"), soft: get("soft"), faint: get("faint"), line: get("line"), card: get("card"), tint: get("tint"), dead: get("dead"), past: get("sync"), future: get("cut"), families: data.families.map(get) };
   }
 
   function chooseRows(text) {
@@ -57,7 +57,8 @@
     if (first < 0) first = 0;
     const enough = Math.min(w.a.length - 1, first + Math.max(60, Math.round(width / 9)));
     const from = Math.max(0, (w.a[first] ?? 0) - 10e3);
-    setView(from, Math.max(from + 40e3, (w.a[enough] ?? length()) + 5e3));
+    if (w.a.length < 100) setView(0, length());
+    else setView(from, Math.max(from + 40e3, (w.a[enough] ?? length()) + 5e3));
     for (const [i, button] of [...root.querySelectorAll(".moments button")].entries()) button.setAttribute("aria-selected", String(i === number));
     countFamilies();
     describe();
@@ -443,8 +444,8 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readColours(); draw(); });
   resize();
   const failed = document.body.classList.contains("fail") || document.body.classList.contains("error");
-  const telling = (test) => data.windows.findIndex((w) => w.labels.some(test));
-  const disputed = telling((label) => /(Paused|CloneSeen|Fenced|StartRefused)$/.test(label));
+  const telling = (test) => data.windows.findIndex((w) => !w.labels.includes("starts") && w.labels.some(test));
+  const disputed = data.windows.findIndex((w) => w.labels.some((label) => /(Paused|CloneSeen|Fenced)$/.test(label)));
   const doubted = telling((label) => / first SUSPECT$/.test(label));
   const quiet = data.windows.findIndex((w) => !w.labels.includes("starts"));
   choose(failed ? data.windows.length - 1 : [disputed, doubted, quiet, 0].find((number) => number >= 0));
