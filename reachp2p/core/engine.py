@@ -31,6 +31,7 @@ from reachp2p.core.timing import DrainEnds, LeftSpread, Timing
 from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p.core.upkeep import Upkeep
 from reachp2p.core.views import AgentView, Explanation, MemberView
+from reachp2p.core.wire.engine_codec import CODEC, Codec
 from reachp2p.core.wire.messages import DigestEntry, HeadUpdate, Request
 from reachp2p.errors import CallFailed, ConfigurationInvalid, ErrorCode
 
@@ -45,7 +46,14 @@ class Engine:
     """One node. Build it, `start` it once, feed it until `Fenced`, `StartRefused` or `DrainFinished`."""
 
     def __init__(
-        self, settings: Settings, *, signer: Signer, verifier: Verifier, rng: Rng, entropy: Entropy
+        self,
+        settings: Settings,
+        *,
+        signer: Signer,
+        verifier: Verifier,
+        rng: Rng,
+        entropy: Entropy,
+        codec: Codec = CODEC,
     ) -> None:
         if settings.protocol.payload_max < RECORDS_BYTES_MAX:
             raise ConfigurationInvalid(
@@ -53,7 +61,9 @@ class Engine:
                 "the records of one node travel in one message"
             )
         self._settings = settings
-        self._parts = parts = Parts(settings, signer=signer, verifier=verifier, rng=rng, entropy=entropy)
+        self._parts = parts = Parts(
+            settings, signer=signer, verifier=verifier, rng=rng, entropy=entropy, codec=codec
+        )
         self._consequences = Consequences(parts)
         pulls = Pulls(parts)
         self._hearing = Hearing(parts, self._consequences, pulls)

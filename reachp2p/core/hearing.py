@@ -22,7 +22,6 @@ from reachp2p.core.pulls import Pulls
 from reachp2p.core.registry.replica import is_expired
 from reachp2p.core.registry.store import Outcome
 from reachp2p.core.trust.facts import Checked, FactRejected
-from reachp2p.core.wire.codec import encode_message
 from reachp2p.core.wire.facts import Accusation, AgentRecord, Head
 from reachp2p.core.wire.messages import (
     HeadRequest,
@@ -99,7 +98,7 @@ class Hearing:
             parts.counters.add("sync.healed")
         # A renewal travels by anti-entropy alone.
         if self._is_news(source, by_sync=by_sync) and not (by_sync and seen is Precedence.UPDATES):
-            parts.queue.put(Kind.HEAD, fact.node, encode_message(HeadUpdate(head=data)))
+            parts.queue.put(Kind.HEAD, fact.node, self._parts.codec.encode(HeadUpdate(head=data)))
         if not source.is_disk:
             self._pulls.follow(change.node, source.node)
         self._consequences.draw([change], now)
@@ -189,7 +188,9 @@ class Hearing:
     def announce(self, now: float) -> None:
         """Spread our own head as it stands."""
         head = self._parts.own.head(now)
-        self._parts.queue.put(Kind.HEAD, self._parts.own.node, encode_message(HeadUpdate(head=head.data)))
+        self._parts.queue.put(
+            Kind.HEAD, self._parts.own.node, self._parts.codec.encode(HeadUpdate(head=head.data))
+        )
 
     def record(self, data: bytes, source: Source, now: float, *, by_sync: bool = False) -> AgentRecord | None:
         """A signed record. Returns it if it is one, kept or not."""
@@ -221,7 +222,7 @@ class Hearing:
     def spread_record(self, record: Checked[AgentRecord]) -> None:
         """Let a record circulate if it fits a datagram; a larger one is pulled when its head's version is seen."""
         if len(record.data) <= RECORD_UPDATE_MAX:
-            update = encode_message(RecordUpdate(record=record.data))
+            update = self._parts.codec.encode(RecordUpdate(record=record.data))
             self._parts.queue.put(Kind.RECORD, (record.fact.node, record.fact.agent), update)
         else:
             self._parts.counters.add("records.by_pull_only")

@@ -30,8 +30,6 @@ from reachp2p.core.membership.probe import answer
 from reachp2p.core.parts import Parts
 from reachp2p.core.trust.facts import FactRejected
 from reachp2p.core.upkeep import Upkeep
-from reachp2p.core.wire.codec import decode_messages
-from reachp2p.core.wire.datagram import DatagramReader
 from reachp2p.core.wire.facts import Head
 from reachp2p.core.wire.limits import WireError
 from reachp2p.core.wire.messages import (
@@ -76,7 +74,8 @@ class Inbound:
         self._hearing = hearing
         self._consequences = consequences
         self._upkeep = upkeep
-        self._reader = DatagramReader(parts.settings.cluster_id, parts.own.node, parts.verifier.verify)
+        self._codec = parts.codec
+        self._reader = parts.codec.reader(parts.settings.cluster_id, parts.own.node, parts.verifier.verify)
         self._answers: list[tuple[NodeId, list[NodeId]]] = []
         self._askers: dict[LinkId, None] = {}
         """Links on which we were asked before our life ran, when we had no head to answer with."""
@@ -106,7 +105,7 @@ class Inbound:
             return
         try:
             datagram = self._reader.read(data)
-            messages, skipped = decode_messages(
+            messages, skipped = self._codec.unpack(
                 datagram.body,
                 bytes_max=len(datagram.body),
                 messages_max=DATAGRAM_MESSAGES_MAX,
@@ -227,7 +226,7 @@ class Inbound:
         parts = self._parts
         try:
             inner = self._reader.read(message.datagram, source.node)
-            messages, _ = decode_messages(
+            messages, _ = self._codec.unpack(
                 inner.body, bytes_max=len(inner.body), messages_max=1, datagram=True
             )
         except WireError as error:

@@ -35,6 +35,7 @@ from reachp2p.core.timers import Timers
 from reachp2p.core.transmit import Transmitter
 from reachp2p.core.trust.facts import FactChecker, FactSigner
 from reachp2p.core.trust.signer import Signer, Verifier
+from reachp2p.core.wire.engine_codec import CODEC, Codec
 from reachp2p.core.wire.messages import Ping
 
 
@@ -42,7 +43,14 @@ class Parts:
     """The machines of one engine, wired."""
 
     def __init__(
-        self, settings: Settings, *, signer: Signer, verifier: Verifier, rng: Rng, entropy: Entropy
+        self,
+        settings: Settings,
+        *,
+        signer: Signer,
+        verifier: Verifier,
+        rng: Rng,
+        entropy: Entropy,
+        codec: Codec = CODEC,
     ) -> None:
         protocol = settings.protocol
         node = signer.node
@@ -50,6 +58,7 @@ class Parts:
         self.verifier = verifier
         self.rng = rng
         self.entropy = entropy
+        self.codec = codec
 
         self.counters = counters = Counters()
         self.timers = timers = Timers()
@@ -68,6 +77,7 @@ class Parts:
             counters=counters,
             own_life=self._own_life,
             is_busy=self._is_busy,
+            codec=codec,
         )
         self.queue = BroadcastQueue(protocol.broadcast_queue_max, counters)
 
@@ -103,6 +113,7 @@ class Parts:
             timers=timers,
             rng=rng,
             counters=counters,
+            codec=codec,
         )
         self.contacts = Contacts(
             protocol, self.table, self._dial, effects=effects, timers=timers, rng=rng, counters=counters
@@ -154,7 +165,7 @@ class Parts:
         )
 
         self.transmitter = Transmitter(
-            settings, signer, self.own, self.table, self.queue, self.detector, self.links, counters
+            settings, signer, self.own, self.table, self.queue, self.detector, self.links, counters, codec
         )
 
     def _own_life(self) -> Life:

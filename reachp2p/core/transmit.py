@@ -32,8 +32,8 @@ from reachp2p.core.membership.suspicion import transmit_limit
 from reachp2p.core.membership.table import MemberTable
 from reachp2p.core.settings import Settings
 from reachp2p.core.trust.signer import Signer
-from reachp2p.core.wire.codec import encode_message, pack_messages
 from reachp2p.core.wire.datagram import OVERHEAD_BYTES, DatagramWriter
+from reachp2p.core.wire.engine_codec import CODEC, Codec
 from reachp2p.core.wire.messages import AccusationUpdate, Ack, Reply, Request
 
 ARRAY_HEAD_BYTES = 3
@@ -72,6 +72,7 @@ class Transmitter:
         detector: Detector,
         links: Links,
         counters: Counters,
+        codec: Codec = CODEC,
     ) -> None:
         self._settings = settings
         self._rules = settings.protocol.rules
@@ -83,6 +84,7 @@ class Transmitter:
         self._detector = detector
         self._links = links
         self._counters = counters
+        self._codec = codec
         self._writer: DatagramWriter | None = None
         self._writer_life: Life | None = None
         """Whose datagrams the writer makes."""
@@ -205,7 +207,7 @@ class Transmitter:
                 parcel = known
                 parcel.piggyback = parcel.piggyback or piggyback
         if message is not None:
-            parcel.encoded.append(encode_message(message))
+            parcel.encoded.append(self._codec.encode(message))
 
     def _send(self, parcel: _Parcel, now: float, done: list[Effect]) -> None:
         """One datagram, or more if the messages do not fit into one."""
@@ -221,7 +223,7 @@ class Transmitter:
             if member.state in DOUBTED and self._rules.buddy:
                 doubt = self._detector.doubt(member, now)
                 if doubt is not None:
-                    told = encode_message(AccusationUpdate(accusation=doubt))
+                    told = self._codec.encode(AccusationUpdate(accusation=doubt))
                     if used + len(told) <= self._room:
                         body.append(told)
                         used += len(told)
@@ -240,15 +242,15 @@ class Transmitter:
         writer = self._writer
         if writer is None or self._writer_life is not life:
             assert life is not None, "nothing is sent before the life is on disk"
-            writer = DatagramWriter(
+            writer = self._codec.writer(
                 self._settings.cluster_id,
                 self._own.node,
                 life,
                 self._signer.sign,
-                counter=writer.counter if writer is not None else 0,
+                writer.counter if writer is not None else 0,
             )
             self._writer, self._writer_life = writer, life
-        data = writer.write(pack_messages(encoded), parcel.node)
+        data = writer.write(self._codec.pack(encoded), parcel.node)
         self._counters.add("datagrams.sent")
         self._counters.add("bytes.datagrams_sent", len(data))
         return SendDatagram(parcel.address, data)

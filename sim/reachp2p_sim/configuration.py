@@ -26,9 +26,15 @@ from reachp2p_sim.scenario_file import ScenarioInvalid, check_scenario, read_sce
 from reachp2p_sim.scenarios import SCENARIOS, Options, Scenario, Value, from_file
 from reachp2p_sim.steps.paths import changed
 
-COMMON: dict[str, Value] = {"delay": 0.0005, "spread": 0.0045, "path_loss": 0.0, "signing": "keyed"}
+COMMON: dict[str, Value] = {
+    "delay": 0.0005,
+    "spread": 0.0045,
+    "path_loss": 0.0,
+    "signing": "keyed",
+    "codec": "on",
+}
 """Options of every scenario: constant delay and mean of the exponential part (seconds, one way), loss on all paths,
-and `keyed` or `ed25519`."""
+`keyed` or `ed25519`, and `on` or `off`."""
 WEATHER_OPTIONS = {"delay": "delay", "spread": "spread", "path_loss": "loss"}
 """Short names of `weather.` settings."""
 PROTOCOL_PREFIX = "protocol."
@@ -136,6 +142,8 @@ def options_of(scenario: Scenario, config: RunConfig) -> Options:
         values[key] = _parsed(key, text, default)
     if values["signing"] not in ("keyed", "ed25519"):
         raise UsageError(f"signing={values['signing']}: it must be keyed or ed25519")
+    if values["codec"] not in SWITCH:
+        raise UsageError(f"codec={values['codec']}: it must be on or off")
     conditions_of(scenario, config)
     return Options(nodes, values)
 

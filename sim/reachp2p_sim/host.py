@@ -214,6 +214,7 @@ class Host:
             verifier=world.signing.verifier,
             rng=world.randomness.stream("rng", self.name, self.process),
             entropy=world.randomness.entropy("entropy", self.name, self.process),
+            codec=world.codec,
         )
         engine.set_seeds(self._seed_addresses(), self.now)
         self.application.process_started()

@@ -16,7 +16,6 @@ from math import log
 from typing import TYPE_CHECKING
 
 from reachp2p.core.ids import Address
-from reachp2p_sim import trace
 from reachp2p_sim.conditions import DELAY_MAX, Conditions, worst
 from reachp2p_sim.observer import Observer
 from reachp2p_sim.randomness import Randomness, fraction, mix, step
@@ -114,7 +113,7 @@ class Network:
             self.sent_max = len(data)
             if len(data) > self.datagram_max and self.on_oversized is not None:
                 self.on_oversized(source.name, len(data))
-        self._trace.data(trace.DATAGRAM_SENT, now, source.index, data)
+        self._trace.datagram(now, source.index, data)
         target = self.by_address.get(address)
         if self.observer is not None:
             self.observer.datagram_sent(source, target, data, number)

@@ -79,6 +79,7 @@ def run_scenario(
         conditions=conditions_of(scenario, config),
         protocol=protocol,
         signing="ed25519" if options.text("signing") == "ed25519" else "keyed",
+        codec="off" if options.text("codec") == "off" else "on",
         log=log,
     )
     coverage = Coverage(world)

@@ -20,6 +20,7 @@ from reachp2p.core.ids import Address, Entropy, Life, LinkId, NodeId, Rng, Ticke
 from reachp2p.core.settings import Settings
 from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p.core.views import AgentView, MemberView
+from reachp2p.core.wire.engine_codec import CODEC, Codec
 from reachp2p.core.wire.messages import DigestEntry
 from reachp2p_sim.host import Host
 from reachp2p_sim.world import World
@@ -32,7 +33,14 @@ class ScriptedEngine(Engine):
     """
 
     def __init__(
-        self, settings: Settings, *, signer: Signer, verifier: Verifier, rng: Rng, entropy: Entropy
+        self,
+        settings: Settings,
+        *,
+        signer: Signer,
+        verifier: Verifier,
+        rng: Rng,
+        entropy: Entropy,
+        codec: Codec = CODEC,
     ) -> None:
         self.inputs: list[tuple[Any, ...]] = []
         self.times: list[float] = []

@@ -14,6 +14,7 @@ from typing import TextIO
 import msgspec
 
 from reachp2p.core.events import Event
+from reachp2p.core.wire.cose import SIGNATURE_BYTES
 
 _HEADER = struct.Struct("<dcii")
 """When, what, which host, how many bytes (or which number)."""
@@ -62,6 +63,10 @@ class Trace:
             )
         if len(self._parts) >= _FLUSH_AT:
             self._flush()
+
+    def datagram(self, at: float, host: int, data: bytes) -> None:
+        """A datagram was sent. Its signature is left out: who signs, and whether anybody does, is no part of a run."""
+        self.data(DATAGRAM_SENT, at, host, data[:-SIGNATURE_BYTES])
 
     def text(self, kind: bytes, at: float, host: int, text: str) -> None:
         """An event in words: a fault, a command, a dial."""

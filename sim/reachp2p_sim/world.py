@@ -27,9 +27,11 @@ from reachp2p.core.ids import Address, Entropy, NodeId, Rng
 from reachp2p.core.settings import Protocol as ProtocolSettings
 from reachp2p.core.settings import Settings
 from reachp2p.core.trust.signer import Signer, Verifier
+from reachp2p.core.wire.engine_codec import CODEC, Codec
 from reachp2p_sim import trace
 from reachp2p_sim.agreement import Condition
 from reachp2p_sim.disk import Disk, Image
+from reachp2p_sim.handing import HandingCodec
 from reachp2p_sim.history import History, WeatherInterval
 from reachp2p_sim.host import Host
 from reachp2p_sim.links import Links
@@ -94,7 +96,14 @@ class EngineFactory(Protocol):
     """How an engine is built: the class that ships, or a mutant's."""
 
     def __call__(
-        self, settings: Settings, *, signer: Signer, verifier: Verifier, rng: Rng, entropy: Entropy
+        self,
+        settings: Settings,
+        *,
+        signer: Signer,
+        verifier: Verifier,
+        rng: Rng,
+        entropy: Entropy,
+        codec: Codec,
     ) -> Engine: ...
 
 
@@ -117,6 +126,7 @@ class World:
         conditions: Conditions | None = None,
         protocol: ProtocolSettings | None = None,
         signing: Literal["keyed", "ed25519"] = "keyed",
+        codec: Literal["on", "off"] = "on",
         engine_factory: EngineFactory = Engine,
         log: TextIO | None = None,
     ) -> None:
@@ -130,6 +140,7 @@ class World:
         self.signing: Signing = (
             KeyedHashSigning(self.randomness) if signing == "keyed" else Ed25519Signing(self.randomness)
         )
+        self.codec = CODEC if codec == "on" else HandingCodec()
         self.signed = SignedFacts(self.cluster_id)
         """What every key of this run has ever signed."""
         self.network = Network(self.randomness, self.timeline, self.trace, conditions or Conditions())

@@ -19,6 +19,7 @@ from reachp2p.core.links.outputs import LinkDown, LinkOutput
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
 from reachp2p.core.wire.codec import encode_message, pack_messages
+from reachp2p.core.wire.engine_codec import CODEC, Codec
 from reachp2p.core.wire.messages import Goodbye
 from reachp2p.errors import ErrorCode
 
@@ -29,8 +30,16 @@ class LinkBook:
     """Links by number. Bounds: `links_max` in all, three quarters of them accepted, a quarter accepted and unproven."""
 
     def __init__(
-        self, own: NodeId, protocol: Protocol, *, effects: Effects, timers: Timers, counters: Counters
+        self,
+        own: NodeId,
+        protocol: Protocol,
+        *,
+        effects: Effects,
+        timers: Timers,
+        counters: Counters,
+        codec: Codec = CODEC,
     ) -> None:
+        self._codec = codec
         self.directory = Directory(own)
         self._protocol = protocol
         self._effects = effects
@@ -109,8 +118,8 @@ class LinkBook:
             id=number,
             state=LinkState.DIALING,
             handshake=None,
-            outgoing=Outgoing(self._protocol),
-            incoming=Incoming(self._protocol, self._counters),
+            outgoing=Outgoing(self._protocol, self._codec),
+            incoming=Incoming(self._protocol, self._counters, self._codec),
             opened_at=now,
             heard_at=now,
             used_at=now,

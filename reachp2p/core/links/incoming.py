@@ -10,7 +10,8 @@ import msgspec
 
 from reachp2p.core.counters import Counters
 from reachp2p.core.settings import Protocol
-from reachp2p.core.wire.codec import RejectedCall, decode_message, decode_messages
+from reachp2p.core.wire.codec import RejectedCall, decode_message
+from reachp2p.core.wire.engine_codec import CODEC, Codec
 from reachp2p.core.wire.limits import WireError
 from reachp2p.core.wire.messages import Chunk, Goodbye, Hello, HelloProof, Message
 
@@ -36,7 +37,8 @@ class _Assembly(msgspec.Struct):
 class Incoming:
     """The reading side of one link. Memory grows with what has arrived, never with what is announced."""
 
-    def __init__(self, protocol: Protocol, counters: Counters) -> None:
+    def __init__(self, protocol: Protocol, counters: Counters, codec: Codec = CODEC) -> None:
+        self._codec = codec
         self._frame_max = protocol.frame_max
         self._assembly_max = message_bytes_max(protocol)
         self._counters = counters
@@ -53,7 +55,7 @@ class Incoming:
 
     def decode(self, frame: bytes) -> list[Message]:
         """The messages of a frame, in order, chunks included. Raises `WireError`."""
-        messages, skipped = decode_messages(
+        messages, skipped = self._codec.unpack(
             frame,
             bytes_max=self._frame_max,
             messages_max=FRAME_MESSAGES_READ_MAX,

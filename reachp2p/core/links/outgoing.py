@@ -13,7 +13,7 @@ import msgspec
 
 from reachp2p.core.links.incoming import ASSEMBLIES_MAX, message_bytes_max
 from reachp2p.core.settings import Protocol
-from reachp2p.core.wire.codec import encode_message, pack_messages
+from reachp2p.core.wire.engine_codec import CODEC, Codec
 from reachp2p.core.wire.messages import (
     Cancel,
     Chunk,
@@ -64,7 +64,8 @@ class _Large(msgspec.Struct, eq=False):
 class Outgoing:
     """The writing side of one link. Bound: `link_queue_max` bytes, then `put` refuses."""
 
-    def __init__(self, protocol: Protocol) -> None:
+    def __init__(self, protocol: Protocol, codec: Codec = CODEC) -> None:
+        self._codec = codec
         self.credit = CREDIT_AT_OPENING
         """Bytes the driver has room for."""
         self.queued_bytes = 0
@@ -102,7 +103,7 @@ class Outgoing:
     def put(self, message: Message) -> bool:
         """Queue one message; false if there is no room or it is too large for any link."""
         self._promised = max(0, self._promised - _size_hint(message))
-        encoded = encode_message(message)
+        encoded = self._codec.encode(message)
         size = len(encoded)
         if size > self._assembly_max or self.queued_bytes + size > self._queue_max:
             return False
@@ -135,7 +136,7 @@ class Outgoing:
     def finish(self, goodbye: Goodbye) -> None:
         """Queue our Goodbye behind everything that waits, also if the queue is full. Only the first one counts."""
         if self._goodbye is None and not self.has_said_goodbye:
-            self._goodbye = encode_message(goodbye)
+            self._goodbye = self._codec.encode(goodbye)
             self.queued_bytes += len(self._goodbye)
 
     def next_frame(self) -> bytes | None:
@@ -168,7 +169,7 @@ class Outgoing:
             self.has_said_goodbye = True
         if not parts:
             return None
-        frame = pack_messages(parts)
+        frame = self._codec.pack(parts)
         self.note_sent(len(frame))
         return frame
 
@@ -236,7 +237,7 @@ class Outgoing:
                 self._small.append(large.cancel)
             if large.is_ordered:
                 self._ordered_is_large = False
-        return encode_message(chunk)
+        return self._codec.encode(chunk)
 
 
 def _size_hint(message: Message) -> int:

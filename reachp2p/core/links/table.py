@@ -27,6 +27,7 @@ from reachp2p.core.links.outputs import (
 from reachp2p.core.settings import Settings
 from reachp2p.core.timers import Timers
 from reachp2p.core.trust.signer import Signer, Verifier
+from reachp2p.core.wire.engine_codec import CODEC, Codec
 from reachp2p.core.wire.limits import WireError
 from reachp2p.core.wire.messages import Ack, Chunk, Goodbye, Hello, HelloProof, Message, Ping, Reply
 from reachp2p.errors import ErrorCode
@@ -50,6 +51,7 @@ class Links:
         counters: Counters,
         own_life: Callable[[], Life],
         is_busy: Callable[[NodeId], bool] = lambda node: False,
+        codec: Codec = CODEC,
     ) -> None:
         """`own_life` is asked at each opening; `is_busy` whether calls to or from a node are under way."""
         self._cluster_id = settings.cluster_id
@@ -63,7 +65,7 @@ class Links:
         self._own_life = own_life
         self._is_busy = is_busy
         self._book = LinkBook(
-            signer.node, settings.protocol, effects=effects, timers=timers, counters=counters
+            signer.node, settings.protocol, effects=effects, timers=timers, counters=counters, codec=codec
         )
         self._directory = self._book.directory
         self._dirty: dict[LinkId, Link] = {}

@@ -26,7 +26,7 @@ from reachp2p.core.membership.table import PRESENT, Change, MemberTable
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
 from reachp2p.core.trust.facts import Checked, FactSigner
-from reachp2p.core.wire.codec import encode_message
+from reachp2p.core.wire.engine_codec import CODEC, Codec
 from reachp2p.core.wire.facts import Accusation
 from reachp2p.core.wire.messages import AccusationUpdate
 
@@ -87,6 +87,7 @@ class Detector:
         timers: Timers,
         rng: Rng,
         counters: Counters,
+        codec: Codec = CODEC,
     ) -> None:
         self._protocol = protocol
         self._rules = protocol.rules
@@ -101,6 +102,7 @@ class Detector:
         self._timers = timers
         self._rng = rng
         self._counters = counters
+        self._codec = codec
         self._suspicions: dict[NodeId, Suspicion] = {}
         self._accusations: dict[NodeId, tuple[tuple[object, ...], bytes]] = {}
         self._quiet_until = float("-inf")
@@ -316,7 +318,7 @@ class Detector:
         confirmed = heard or self.doubt(member, now)
         assert confirmed is not None, "it is DEAD now"
         if heard is None or self._rules.infection:
-            update = encode_message(AccusationUpdate(accusation=confirmed))
+            update = self._codec.encode(AccusationUpdate(accusation=confirmed))
             self._queue.put(Kind.ACCUSATION, _confirm_slot(member.node), update)
         return [change]
 
@@ -340,7 +342,7 @@ class Detector:
     def _spread(self, suspicion: Suspicion, accuser: NodeId, accusation: bytes) -> None:
         if accuser != self._own and not self._rules.infection:
             return
-        update = encode_message(AccusationUpdate(accusation=accusation))
+        update = self._codec.encode(AccusationUpdate(accusation=accusation))
         self._queue.put(Kind.ACCUSATION, (suspicion.node, accuser), update)
         suspicion.spread[accuser] = None
 

@@ -114,21 +114,25 @@ class DatagramWriter:
         """
         if not 0 < len(body) <= BODY_BYTES_MAX:
             raise ValueError(f"a datagram's body has 1 to {BODY_BYTES_MAX} bytes, not {len(body)}")
+        header = self.next_header(audience)
+        return b"".join((header, body, self._sign(self._seal.signed_bytes(header, audience, body))))
+
+    def next_header(self, audience: NodeId | None) -> bytes:
+        """The header of the next datagram."""
         self.counter += 1
         start = self._to_all if audience is None else self._addressed
-        header = start + self.counter.to_bytes(8, "big")
-        return b"".join((header, body, self._sign(self._seal.signed_bytes(header, audience, body))))
+        return start + self.counter.to_bytes(8, "big")
 
 
 class DatagramReader:
     """Takes datagrams apart and verifies them, for one node. `verify(node, signature, data)` checks a signature."""
 
-    __slots__ = ("_own", "_seal", "_tag", "_verify")
+    __slots__ = ("_seal", "_tag", "_verify", "own")
 
     def __init__(self, cluster_id: str, own: NodeId, verify: Callable[[NodeId, bytes, bytes], bool]) -> None:
         self._seal = _Seal(cluster_id)
         self._tag = cluster_tag(cluster_id)
-        self._own = own
+        self.own = own
         self._verify = verify
 
     def read(self, data: bytes, audience: NodeId | None = None) -> Datagram:
@@ -138,13 +142,17 @@ class DatagramReader:
         """
         datagram = parse_datagram(data)
         header, body = datagram.header, datagram.body
-        if header[2:_NODE] != self._tag:
-            raise WireError("cluster")
-        reader = (audience or self._own) if header[1] & ADDRESSED else None
+        self.check_cluster(header)
+        reader = (audience or self.own) if header[1] & ADDRESSED else None
         signed = self._seal.signed_bytes(header, reader, body)
         if not self._verify(datagram.node, datagram.signature, signed):
             raise WireError("bad_signature")
         return datagram
+
+    def check_cluster(self, header: bytes) -> None:
+        """Raise `WireError` (`cluster`) if a datagram is of another cluster, as far as its tag tells."""
+        if header[2:_NODE] != self._tag:
+            raise WireError("cluster")
 
 
 def parse_datagram(data: bytes) -> Datagram:

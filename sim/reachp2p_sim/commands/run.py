@@ -42,6 +42,12 @@ def run(
     seed: Annotated[int, typer.Option(help="The run seed: everything uncertain comes from it.")] = 0,
     mutant: MutantName = None,
     settings: Settings = None,
+    codec: Annotated[
+        str | None,
+        typer.Option(
+            help="off: hand messages over without signing and decoding; the same as --set codec=off."
+        ),
+    ] = None,
     store: Annotated[
         Path,
         typer.Option(envvar=STORE_VARIABLE, help="Keep report, log and history in SCENARIO/TIME-SEED there."),
@@ -75,7 +81,8 @@ def run(
 
     began_at = time.monotonic()
     try:
-        config = RunConfig(name, seed, nodes, mutant, pairs(settings))
+        chosen = pairs(settings) if codec is None else {**pairs(settings), "codec": codec}
+        config = RunConfig(name, seed, nodes, mutant, chosen)
         if keeper is not None:
             keeper.prepare()
         other = second_run(config) if determinism else None

@@ -16,7 +16,7 @@ from math import inf
 from typing import Any
 
 from reachp2p.core.events import CallEnded, Event, MemberChanged, RecordChanged
-from reachp2p.core.ids import Entropy, NodeId, Rng
+from reachp2p.core.ids import NodeId
 from reachp2p.core.settings import Settings
 from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p_sim import budgets
@@ -144,13 +144,11 @@ class Recorder:
         world.every(SAMPLE_INTERVAL, self._sample)
         build = world.engine_factory
 
-        def counting(
-            settings: Settings, *, signer: Signer, verifier: Verifier, rng: Rng, entropy: Entropy
-        ) -> Any:
+        def counting(settings: Settings, *, signer: Signer, verifier: Verifier, **others: Any) -> Any:
             hosts = [host for host in world.by_node[signer.node] if host.is_running is False]
             index = next((h.index for h in hosts if settings.addresses == (h.address,)), hosts[0].index)
             counted = _CountingVerifier(verifier, index, self.travel)
-            return build(settings, signer=signer, verifier=counted, rng=rng, entropy=entropy)
+            return build(settings, signer=signer, verifier=counted, **others)
 
         world.engine_factory = counting
 
