@@ -149,6 +149,16 @@ class Links:
         for end in list(host.links.values()):
             self.close(end, abort=True)
 
+    def reset(self, sources: int, targets: int) -> None:
+        """Somebody in between resets the links that the hosts of one bit mask have dialled to those of another."""
+        for stream in list(self._open.values()):
+            dialler, acceptor = stream.dialler, stream.acceptor
+            if dialler is None or acceptor is None:
+                continue
+            if sources >> dialler.host.index & 1 and targets >> acceptor.host.index & 1:
+                self._close_here(dialler, LinkEnd.LOST)
+                self._close_here(acceptor, LinkEnd.LOST)
+
     def host_went_down(self, host: Host) -> None:
         """Nobody is left to reset anything: the other sides notice by silence."""
         for end in list(host.links.values()):
@@ -175,7 +185,14 @@ class Links:
         if not stream.is_dialling:
             return
         target = self._network.by_address.get(stream.address)
-        if target is not None and target.is_up and not self._network.is_stalled(dialler.host, target):
+        answer = self._network.gateways.answer_for(dialler.host, target, stream.address)
+        if answer == "refused":
+            self.refused += 1
+            there_and_back = 2 * self._network.segment_delay(dialler.host, dialler.host, SYN_RETRANSMIT_FIRST)
+            self._timeline.after(there_and_back, self._on_refused, stream)
+        elif answer == "silence":
+            self._timeline.after(retransmit, self._knock, (stream, retransmit * 2))
+        elif target is not None and target.is_up and not self._network.is_stalled(dialler.host, target):
             delay = self._network.segment_delay(dialler.host, target, SYN_RETRANSMIT_FIRST)
             self._timeline.after(delay, self._on_knock, (stream, target))
         else:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from reachp2p.core.ids import Address
 from reachp2p_sim.conditions import DELAY_MAX, Conditions, worst
+from reachp2p_sim.gateways import Answer, Gateways
 from reachp2p_sim.observer import Observer
 from reachp2p_sim.randomness import Randomness, fraction, mix, step
 from reachp2p_sim.timeline import Timeline
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["Conditions", "Network", "mask"]
 
 HELD_MAX = 1_000_000
+ALL = (1 << 20) - 1
+"""Every host there may be, as a mask."""
 LAYERS_MAX = 4_096
 """Named weathers at once, and cuts, and holds."""
 
@@ -58,6 +61,7 @@ class Network:
         self._trace = trace
         self.hosts: list[Host] = []
         self.by_address: dict[Address, Host] = {}
+        self.gateways = Gateways(timeline)
         self._counters: dict[int, int] = {}
         self._segment_counters: dict[int, int] = {}
         self._cuts: list[Group] = []
@@ -95,13 +99,24 @@ class Network:
         """Give a new host its place and its address."""
         self.hosts.append(host)
         self.by_address[host.address] = host
+        host.odd = self.gateways.mask
 
     def move(self, host: Host, address: Address) -> None:
         """A host has another address from now on; nobody answers at the former one."""
-        if self.by_address.get(host.address) is host:
-            del self.by_address[host.address]
-        host.address = address
-        self.by_address[address] = host
+        former, host.address = host.address, address
+        if self.by_address.get(former) is host:
+            del self.by_address[former]
+        if self.gateways.is_behind(host):
+            self.gateways.moved(host, former)
+        else:
+            self.by_address[address] = host
+
+    def put_behind(self, host: Host, outside: Address, idle: float, answer: Answer) -> None:
+        """Put a host behind a translator of addresses with this address (`gateways.py`), for good."""
+        self.gateways.put_behind(host, outside, idle, answer)
+        self.by_address.pop(host.address, None)
+        self.by_address[outside] = host
+        self._changed()
 
     # Datagrams
 
@@ -122,7 +137,7 @@ class Network:
             self._gone(number, "to nobody")
             return
         if self._is_odd or source.odd >> target.index & 1:
-            self._send_oddly(source, target, data, source.address, number)
+            self._send_oddly(source, target, data, self.gateways.leaves(source, target), number)
             return
         path = source.index << 32 | target.index
         counter = self._counters.get(path)
@@ -146,6 +161,8 @@ class Network:
         if source.cut >> target.index & 1:
             self.cut_off += 1
             self._gone(number, "cut off")
+        elif not self.gateways.lets_in(source, target):
+            self._gone(number, "kept out")
         elif source.held >> target.index & 1:
             if len(self._held) >= HELD_MAX:
                 raise RuntimeError(
@@ -379,6 +396,7 @@ class Network:
             host.cut = _union(cut.targets for cut in self._cuts if cut.sources & bit)
             host.held = _union(hold.targets for hold in self._holds if hold.sources & bit)
             host.odd = host.cut | host.held | _union(g.targets for g, _ in self._layers if g.sources & bit)
+            host.odd |= ALL if self.gateways.mask & bit else self.gateways.mask
         for path in self._single:
             self.hosts[path >> 32].odd |= 1 << (path & 0xFFFFFFFF)
 

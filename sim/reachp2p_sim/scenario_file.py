@@ -286,6 +286,7 @@ def _macro(
         tables = [
             {"do": "heal"},
             {"do": "release"},
+            {"do": "allow-dials"},
             {"do": "weather"},
             {"do": "end-weather"},
             {"do": "slow-down", "hosts": "all"},

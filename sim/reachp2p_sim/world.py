@@ -31,6 +31,7 @@ from reachp2p.core.wire.engine_codec import CODEC, Codec
 from reachp2p_sim import trace
 from reachp2p_sim.agreement import Condition
 from reachp2p_sim.disk import Disk, Image
+from reachp2p_sim.gateways import Answer
 from reachp2p_sim.handing import HandingCodec
 from reachp2p_sim.history import History, WeatherInterval
 from reachp2p_sim.host import Host
@@ -45,6 +46,8 @@ from reachp2p_sim.signing import Ed25519Signing, KeyedHashSigning, Signing
 from reachp2p_sim.steps import Step
 from reachp2p_sim.steps.machines import CrashAtWrite, SetClock, SetDisk, StepClock, StrobeClock
 from reachp2p_sim.steps.paths import (
+    AllowDials,
+    BlockDials,
     EndWeather,
     Flap,
     Heal,
@@ -55,6 +58,7 @@ from reachp2p_sim.steps.paths import (
     Release,
     SetName,
     Swizzle,
+    Translate,
     Weather,
     WeatherBetween,
 )
@@ -365,6 +369,25 @@ class World:
     def release(self, name: str | None = None) -> None:
         """Deliver what was held under a name, or all."""
         self.perform(Release(name=name))
+
+    def translate(self, *hosts: Host, idle: float = 60.0, answer: Answer = "silence") -> None:
+        """Put machines behind translators of addresses (NAT) without a port mapping, for good."""
+        self.perform(Translate(hosts=_names(hosts), idle=idle, answer=answer))
+
+    def block_dials(
+        self,
+        source: Sequence[Host],
+        target: Sequence[Host],
+        *,
+        answer: Answer = "refused",
+        reset: bool = False,
+    ) -> None:
+        """Let no dial from some machines to others through; datagrams pass, and open links unless `reset`."""
+        self.perform(BlockDials(source=_names(source), target=_names(target), answer=answer, reset=reset))
+
+    def allow_dials(self) -> None:
+        """Let all dials through again."""
+        self.perform(AllowDials())
 
     def set_weather(self, **changes: Any) -> None:
         """Change the conditions on all paths that have none of their own; the keywords are those of `Conditions`.

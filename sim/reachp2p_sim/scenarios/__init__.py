@@ -9,7 +9,16 @@ from __future__ import annotations
 from importlib.resources import files
 
 from reachp2p_sim.scenario_file import Value, parse_scenario
-from reachp2p_sim.scenarios import churn, failures, lifeguard, newcomers, partitions, random_faults, restarts
+from reachp2p_sim.scenarios import (
+    churn,
+    failures,
+    gateways,
+    lifeguard,
+    newcomers,
+    partitions,
+    random_faults,
+    restarts,
+)
 from reachp2p_sim.scenarios.base import GROUPS, SCENARIOS, Options, Scenario, add_file, from_file
 
 for _file in sorted(files(__name__).iterdir(), key=lambda file: file.name):
@@ -25,6 +34,7 @@ __all__ = [
     "churn",
     "failures",
     "from_file",
+    "gateways",
     "lifeguard",
     "newcomers",
     "partitions",

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from reachp2p_sim.gateways import Answer
 from reachp2p_sim.network import Conditions, mask
 from reachp2p_sim.selection import Selection
 from reachp2p_sim.shapes import SHAPES, Turn, flapping, swizzle
 from reachp2p_sim.steps.base import Step
+from reachp2p_sim.steps.processes import Seconds
 
 if TYPE_CHECKING:
     from reachp2p_sim.host import Host
@@ -210,6 +212,54 @@ class EndWeather(Step, frozen=True, kw_only=True):
         """What lies below it shows again."""
         world.network.end_weather(self.name)
         world.note_weather()
+
+
+class Translate(Step, frozen=True, kw_only=True):
+    """Put machines behind translators of addresses (NAT) without a port mapping, each behind its own, for good.
+
+    They can begin conversations, and nobody can begin one with them. `idle`: seconds after which a translator lets no
+    answer to a datagram in any more. `answer`: what a dial to the address that they tell others gets.
+    """
+
+    hosts: Selection
+    idle: Seconds = 60.0
+    answer: Answer = "silence"
+
+    machines: ClassVar[tuple[str, ...]] = ("hosts",)
+
+    def perform(self, world: World) -> None:
+        """Links that are open stay."""
+        for host in world.hosts(self.hosts):
+            world.network.put_behind(host, world.new_address(), self.idle, self.answer)
+
+
+class BlockDials(Step, frozen=True, kw_only=True):
+    """Let no dial from some machines to others through; they get an `answer` of a firewall instead.
+
+    Datagrams pass, and so do links that are open already, unless `reset`.
+    """
+
+    source: Selection
+    target: Selection
+    answer: Answer = "refused"
+    reset: bool = False
+
+    machines: ClassVar[tuple[str, ...]] = ("source", "target")
+
+    def perform(self, world: World) -> None:
+        """Until `allow-dials`."""
+        sources, targets = mask(world.hosts(self.source)), mask(world.hosts(self.target))
+        world.network.gateways.block_dials(sources, targets, self.answer)
+        if self.reset:
+            world.links.reset(sources, targets)
+
+
+class AllowDials(Step, frozen=True, kw_only=True):
+    """Let all dials through again."""
+
+    def perform(self, world: World) -> None:
+        """What was dialled meanwhile and got no answer is tried again by those who dialled."""
+        world.network.gateways.allow_dials()
 
 
 class SetName(Step, frozen=True, kw_only=True):

@@ -1,0 +1,82 @@
+"""Nodes that some can reach and others cannot: behind address translators, behind firewalls that refuse for them."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from reachp2p.core.events import Event, MemberChanged, MemberState
+from reachp2p_sim.budgets import healing
+from reachp2p_sim.host import Host
+from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
+from reachp2p_sim.steps.work import CAPABILITY
+from reachp2p_sim.world import World, without
+
+
+class Changes:
+    """How often views have changed about some machines, from now on."""
+
+    def __init__(self, world: World, subjects: list[Host]) -> None:
+        self.world = world
+        self.nodes = {host.node for host in subjects}
+        self.dead: list[str] = []
+        self.by_pair: dict[tuple[str, str], int] = {}
+        """Changes of state, by observer and subject."""
+        world.on_event.append(self._on_event)
+
+    def _on_event(self, host: Host, event: Event) -> None:
+        if not isinstance(event, MemberChanged) or event.node not in self.nodes or event.old is event.new:
+            return
+        pair = (host.name, event.name)
+        self.by_pair[pair] = self.by_pair.get(pair, 0) + 1
+        if event.new in (MemberState.DEAD, None):
+            self.dead.append(f"{host.name} gave up {event.name} at {self.world.now:.1f} s")
+
+    @property
+    def most(self) -> int:
+        """Changes of the least steady view."""
+        return max(self.by_pair.values(), default=0)
+
+
+@scenario(
+    "refusals",
+    "half of all dials to a live node are refused for it, its links are reset, and processes are killed beside it",
+    nodes=16,
+    nodes_min=6,
+    cases=("B11", "B3.31"),
+    group="network",
+    rounds=4,
+    seconds=20.0,
+)
+def refusals(world: World, options: Options) -> None:
+    """B3.31: nobody buries the live one; the killed are out of every routing table in a median of one period."""
+    hosts = grow(world, options, work=False)
+    world.offer(*hosts)
+    world.call_in_a_loop(*hosts[::4])
+    world.run(5)
+    chance = world.randomness.stream("refusals")
+    subject = hosts[chance.randrange(len(hosts))]
+    others = without(hosts, subject)
+    changes = Changes(world, [subject])
+    times: list[float] = []
+    for _ in range(int(options.number("rounds"))):
+        world.block_dials(chance.sample(others, len(others) // 2), [subject], reset=True)
+        world.run(options.number("seconds") / 2)
+        victim = others[chance.randrange(len(others))]
+
+        def unrouted(world: World, victim: Host = victim) -> bool:
+            return not any(victim.node in host.engine.routable(CAPABILITY) for host in world.running)
+
+        world.run(chance.random() * world.protocol.probe_interval)
+        world.crash(victim)
+        times.append(world.run_until(unrouted, limit=10.0, every=0.02))
+        world.run(options.number("seconds") / 2)
+        world.restart(victim)
+        world.allow_dials()
+        world.run(5)
+    world.timings["unrouted_median"], world.timings["unrouted_worst"] = median(times), max(times)
+    world.timings["changes_most"] = changes.most
+    require(world, not changes.dead, f"{subject.name} lives and was given up: {changes.dead[:3]}")
+    require(
+        world, median(times) <= world.protocol.probe_interval, f"median {median(times):.2f} s until unrouted"
+    )
+    settle(world, healing(options.nodes, world.protocol))
