@@ -6,16 +6,18 @@ written in our own source, never taken from input.
 
 from __future__ import annotations
 
+from collections import defaultdict
+
 
 class Counters:
     """Monotonic counters of one engine."""
 
     def __init__(self) -> None:
-        self._values: dict[str, int] = {}
+        self._values: defaultdict[str, int] = defaultdict(int)
 
     def add(self, name: str, amount: int = 1) -> None:
         """Count `amount` more."""
-        self._values[name] = self._values.get(name, 0) + amount
+        self._values[name] += amount
 
     def value(self, name: str) -> int:
         """The count so far."""

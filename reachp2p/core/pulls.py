@@ -30,25 +30,26 @@ class Pulls:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._due: dict[NodeId, Pull] = {}
+        self.due: dict[NodeId, Pull] = {}
+        """By node. Read only."""
 
     def follow(self, node: NodeId, teller: NodeId) -> None:
         """A head or a record of `node` was merged: if they do not tell the same version, the rest becomes due."""
         pull = Pull(node, teller)
         if not self._is_needed(pull):
             return
-        if node not in self._due and len(self._due) >= PULLS_MAX:
+        if node not in self.due and len(self.due) >= PULLS_MAX:
             self._parts.counters.add("sync.pulls_full")
             return
-        self._due[node] = pull
+        self.due[node] = pull
 
     def take(self, most: int) -> list[Pull]:
         """Pulls that are still needed, at most `most`; the others stay due."""
         taken: list[Pull] = []
-        for node, pull in list(self._due.items()):
+        for node, pull in list(self.due.items()):
             is_needed = self._is_needed(pull)
             if not is_needed or len(taken) < most:
-                del self._due[node]
+                del self.due[node]
             if is_needed and len(taken) < most:
                 taken.append(pull)
         return taken
@@ -62,8 +63,8 @@ class Pulls:
 
     def retry(self, pull: Pull) -> None:
         """Look again in a while whether `pull` has brought what it was for."""
-        if pull.node not in self._due:
-            self._due[pull.node] = Pull(pull.node, pull.teller, pull.tries + 1)
+        if pull.node not in self.due:
+            self.due[pull.node] = Pull(pull.node, pull.teller, pull.tries + 1)
 
     def __len__(self) -> int:
-        return len(self._due)
+        return len(self.due)

@@ -168,7 +168,8 @@ class Transmitter:
                 self._send(effect, now, done)
             else:
                 done.append(effect)
-        done.extend(links.flush())
+        if links.has_waiting:
+            done.extend(links.flush())
         return done
 
     def _hold(self, item: ToNode | ToLink) -> bool:

@@ -119,12 +119,12 @@ class Upkeep:
 
     def arm(self, now: float) -> None:
         """Set the timers of whatever has become necessary; called after every input."""
-        if not self._gossips and self._parts.queue:
+        if not self._gossips and self._parts.queue.slots:
             self._set_gossip(max(now, self._last_gossip + self._protocol.gossip_interval))
         if self._consequences.alive_changed:
             self._consequences.alive_changed = False
             self._on_alive_changed(now)
-        if not self._pulls_due and self._pulls:
+        if not self._pulls_due and self._pulls.due:
             self._set_pulls(now + PULL_DELAY * (1 + self._parts.rng.random()))
 
     def _on_alive_changed(self, now: float) -> None:

@@ -54,11 +54,16 @@ class Clock:
 
         Rounding must not wake an engine a hair too early, for ever: the result is never early.
         """
-        if self.steady(now) >= deadline:
+        rate, offset = self.rate, self.offset
+        if now * rate + offset >= deadline:
             return now
-        if not self.rate:
+        if not rate:
             return None
-        when = max((deadline - self.offset) / self.rate, now)
+        when = (deadline - offset) / rate
+        if when < now:
+            when = now
+        if when * rate + offset >= deadline:
+            return when
         step = ulp(when)
         while when * self.rate + self.offset < deadline:
             when += step

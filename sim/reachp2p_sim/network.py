@@ -19,7 +19,7 @@ from reachp2p.core.ids import Address
 from reachp2p_sim.conditions import DELAY_MAX, Conditions, worst
 from reachp2p_sim.gateways import Answer, Gateways
 from reachp2p_sim.observer import Observer
-from reachp2p_sim.randomness import Randomness, fraction, mix, step
+from reachp2p_sim.randomness import Randomness, fraction, mix, step, uniform
 from reachp2p_sim.timeline import Timeline
 from reachp2p_sim.trace import Trace
 from reachp2p_sim.weather import LOSS_SALT, Tally, Weather
@@ -151,7 +151,8 @@ class Network:
             return
         delay = conditions.delay
         if conditions.spread:
-            delay += min(-conditions.spread * log(1.0 - fraction(mix(counter))), DELAY_MAX)
+            drawn = -conditions.spread * log(1.0 - uniform(counter))
+            delay += drawn if drawn < DELAY_MAX else DELAY_MAX
         self._timeline.after(delay, target.receive_datagram, (source.address, data, number))
 
     def _send_oddly(self, source: Host, target: Host, data: bytes, address: Address, number: int) -> None:

@@ -61,6 +61,13 @@ def step(counter: int) -> int:
     return (counter + _GOLDEN) & _MASK
 
 
+def uniform(counter: int) -> float:
+    """`fraction(mix(counter))`, for where it is drawn a million times."""
+    value = ((counter ^ (counter >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return ((value ^ (value >> 31)) >> 11) * (1.0 / (1 << 53))
+
+
 def fraction(bits: int) -> float:
     """64 bits as a float in [0, 1)."""
     return (bits >> 11) * (1.0 / (1 << 53))

@@ -45,7 +45,8 @@ class BroadcastQueue:
     def __init__(self, entries_max: int, counters: Counters) -> None:
         self._entries_max = entries_max
         self._counters = counters
-        self._slots: dict[tuple[Kind, Hashable], Entry] = {}
+        self.slots: dict[tuple[Kind, Hashable], Entry] = {}
+        """What circulates, by slot. Read only."""
         self._buckets: dict[Kind, dict[int, dict[Hashable, Entry]]] = {kind: {} for kind in Kind}
         self._counts: dict[Kind, int] = dict.fromkeys(Kind, 0)
         self._smallest: dict[Kind, int] = {}
@@ -54,24 +55,24 @@ class BroadcastQueue:
     def put(self, kind: Kind, key: Hashable, encoded: bytes) -> None:
         """Let an update circulate in place of what its slot held. `encoded`: the message as it travels."""
         self.drop(kind, key)
-        if len(self._slots) >= self._entries_max:
+        if len(self.slots) >= self._entries_max:
             self._evict()
         self._smallest[kind] = min(self._smallest.get(kind, len(encoded)), len(encoded))
         self._place(Entry(kind, key, encoded, 0))
 
     def drop(self, kind: Kind, key: Hashable) -> None:
         """Stop circulating what this slot holds, if anything."""
-        entry = self._slots.get((kind, key))
+        entry = self.slots.get((kind, key))
         if entry is not None:
             self._remove(entry)
 
     def _place(self, entry: Entry) -> None:
-        self._slots[entry.kind, entry.key] = entry
+        self.slots[entry.kind, entry.key] = entry
         self._buckets[entry.kind].setdefault(entry.sent, {})[entry.key] = entry
         self._counts[entry.kind] += 1
 
     def _remove(self, entry: Entry) -> None:
-        del self._slots[entry.kind, entry.key]
+        del self.slots[entry.kind, entry.key]
         self._counts[entry.kind] -= 1
         bucket = self._buckets[entry.kind][entry.sent]
         del bucket[entry.key]
@@ -112,7 +113,7 @@ class BroadcastQueue:
             yield from reversed(buckets[sent].values())
 
     def __len__(self) -> int:
-        return len(self._slots)
+        return len(self.slots)
 
 
 def _first_fit(entries: Iterator[Entry], room: int) -> Entry | None:

@@ -18,7 +18,7 @@ from reachp2p.core.events import MemberState
 from reachp2p.core.ids import NONCE_BYTES, Address, Entropy, Life, NodeId, Rng
 from reachp2p.core.membership.health import LocalHealth
 from reachp2p.core.membership.member import Member
-from reachp2p.core.membership.table import MemberTable
+from reachp2p.core.membership.table import PRESENT, MemberTable
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
 from reachp2p.core.wire.messages import Ack, Nack, Ping, PingReq, RelayedAck
@@ -77,6 +77,8 @@ class Round(msgspec.Struct):
     life: Life
     address: Address
     started: float
+    ends: float
+    """When it fails; armed once the direct answer is late, which most are not."""
     helpers: list[NodeId] = []
     nacks: list[NodeId] = []
     indirect: bool = False
@@ -165,7 +167,7 @@ class Prober:
 
     def _next(self) -> Member | None:
         if not self._protocol.rules.round_robin:
-            present = [m for m in self._table if m.state in (MemberState.ALIVE, MemberState.SUSPECT)]
+            present = [m for m in self._table if m.state in PRESENT]
             return present[self._rng.randrange(len(present))] if present else None
         for _ in range(2):
             while self._position < len(self._order):
@@ -173,9 +175,9 @@ class Prober:
                 self._position += 1
                 del self._to_come[node]
                 member = self._table.get(node)
-                if member is not None and member.state in (MemberState.ALIVE, MemberState.SUSPECT):
+                if member is not None and member.state in PRESENT:
                     return member
-            self._order = [m.node for m in self._table if m.state in (MemberState.ALIVE, MemberState.SUSPECT)]
+            self._order = [m.node for m in self._table if m.state in PRESENT]
             self._rng.shuffle(self._order)
             self._position = 0
             self._to_come = dict.fromkeys(self._order)
@@ -184,14 +186,14 @@ class Prober:
     def probe(self, member: Member, now: float) -> bool:
         """Start a round with `member`; false if one is running already or it has no address."""
         address = member.address
-        if address is None or any(r.node == member.node for r in self._rounds.values()):
+        if address is None or (self._rounds and self.is_probing(member.node)):
             return False
         nonce = self._entropy.token(NONCE_BYTES)
-        self._rounds[nonce] = Round(member.node, member.life, address, now)
-        self._effects.send(member.node, Ping(nonce=nonce))
         scale = self._health.multiplier
+        ends = now + self._protocol.probe_interval * scale
+        self._rounds[nonce] = Round(member.node, member.life, address, now, ends)
+        self._effects.send(member.node, Ping(nonce=nonce))
         self._timers.set(DirectProbeDue(nonce), now + self._direct_timeout(member) * scale)
-        self._timers.set(ProbeEnds(nonce), now + self._protocol.probe_interval * scale)
         return True
 
     def _direct_timeout(self, member: Member) -> float:
@@ -208,9 +210,8 @@ class Prober:
         round_.indirect = True
         others = [m.node for m in self._table if m.state is MemberState.ALIVE and m.node != round_.node]
         round_.helpers = self._rng.sample(others, min(self._protocol.indirect_probes, len(others)))
-        ends = self._timers.due_at(ProbeEnds(nonce))
-        assert ends is not None, "a running round has an end"
-        timeout_ms = min(60_000, max(1, int((ends - now) * 1000)))
+        self._timers.set(ProbeEnds(nonce), round_.ends)
+        timeout_ms = min(60_000, max(1, int((round_.ends - now) * 1000)))
         for helper in round_.helpers:
             self._effects.send(helper, PingReq(nonce=nonce, target=round_.node, timeout_ms=timeout_ms))
         self._counters.add("probe.indirect")
@@ -264,9 +265,8 @@ class Prober:
         return any(r.node == node for r in self._rounds.values())
 
     def _drop(self, nonce: bytes) -> None:
-        del self._rounds[nonce]
-        self._timers.cancel(DirectProbeDue(nonce))
-        self._timers.cancel(ProbeEnds(nonce))
+        indirect = self._rounds.pop(nonce).indirect
+        self._timers.cancel(ProbeEnds(nonce) if indirect else DirectProbeDue(nonce))
 
     # For others
 

@@ -536,4 +536,4 @@ def test_doubts_about_many_members_have_a_slot_for_each_accuser() -> None:
     for subject in (1, 2, 3):
         fail_probe(watch, subject)
     assert len(watch.queue) == 3
-    assert all(kind is Kind.ACCUSATION for kind, _ in watch.queue._slots)
+    assert all(kind is Kind.ACCUSATION for kind, _ in watch.queue.slots)

@@ -43,7 +43,7 @@ def test_a_round_begins_with_a_ping_and_ends_with_its_ack() -> None:
     assert isinstance(ping, Ping)
     assert ping.origin is None
     assert watch.timers.due_at(DirectProbeDue(ping.nonce)) == 0.5
-    assert watch.timers.due_at(ProbeEnds(ping.nonce)) == 1.0
+    assert watch.timers.due_at(ProbeEnds(ping.nonce)) is None
     watch.run(0.04)
     assert watch.ack(ping.nonce, ANN.head()) == ProbeResult(ANN.node, life(), answered=True)
     assert len(watch.timers) == 0
@@ -143,6 +143,7 @@ def test_the_direct_wait_follows_the_round_trip_within_bounds(rtt: float | None,
     watch.row(1).rtt = rtt
     nonce = start(watch)
     assert watch.timers.due_at(DirectProbeDue(nonce)) == pytest.approx(wait)
+    watch.prober.on_direct_late(nonce, wait)
     assert watch.timers.due_at(ProbeEnds(nonce)) == 1.0
 
 
@@ -151,6 +152,7 @@ def test_an_unhealthy_node_gives_others_more_time_and_probes_less() -> None:
     watch.health.worse(3)
     nonce = start(watch)
     assert watch.timers.due_at(DirectProbeDue(nonce)) == 2.0
+    watch.prober.on_direct_late(nonce, 2.0)
     assert watch.timers.due_at(ProbeEnds(nonce)) == 4.0
     watch.prober.on_probe_due(0.0)
     assert watch.timers.due_at(ProbeDue()) == 4.0
