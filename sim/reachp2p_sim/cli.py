@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from reachp2p_sim.commands.campaign import campaign
+from reachp2p_sim.commands.diff import diff
 from reachp2p_sim.commands.paper import paper
 from reachp2p_sim.commands.run import run
 from reachp2p_sim.commands.shared import (
@@ -18,6 +19,7 @@ from reachp2p_sim.commands.shared import (
     AsJson,
     print_json,
 )
+from reachp2p_sim.commands.shiviz import shiviz
 
 app = typer.Typer(
     name="reachp2p-sim",
@@ -93,3 +95,5 @@ def list_command(as_json: AsJson = False) -> None:
 app.command()(run)
 app.command()(campaign)
 app.command()(paper)
+app.command()(diff)
+app.command()(shiviz)

@@ -83,25 +83,37 @@ class Store:
         written = [SUMMARY, HISTORY, LOG, REPORT]
         if tables.is_available():
             written += tables.write(findings, folder)
-        summary = {
-            **result.to_json(),
-            "recording": findings.summary(),
-            "environment": environment.describe(),
-            "made_at": f"{stamp:%Y-%m-%dT%H:%M:%SZ}",
-            "wall_seconds": round(wall_seconds, 3),
-            "config": {
-                "scenario": config.scenario,
-                "seed": config.seed,
-                "nodes": config.nodes,
-                "mutant": config.mutant,
-                "set": dict(config.set),
-            },
-            "files": written,
-        }
+        summary = summarize(config, result, findings, wall_seconds, stamp, written)
         _write(folder / HISTORY, lines.history(findings))
         _write(folder / LOG, lines.log(findings))
         _write(folder / REPORT, [render(findings, summary)])
         _write(folder / SUMMARY, [json.dumps(summary, indent=2, ensure_ascii=False)])
+
+
+def summarize(
+    config: RunConfig,
+    result: RunResult,
+    findings: Findings,
+    wall_seconds: float,
+    made_at: datetime | None,
+    written: list[str],
+) -> dict[str, Any]:
+    """What summary.json holds: the result, the numbers of the recording, the environment, and the configuration."""
+    return {
+        **result.to_json(),
+        "recording": findings.summary(),
+        "environment": environment.describe(),
+        "made_at": None if made_at is None else f"{made_at:%Y-%m-%dT%H:%M:%SZ}",
+        "wall_seconds": round(wall_seconds, 3),
+        "config": {
+            "scenario": config.scenario,
+            "seed": config.seed,
+            "nodes": config.nodes,
+            "mutant": config.mutant,
+            "set": dict(config.set),
+        },
+        "files": written,
+    }
 
 
 def read_summary(folder: Path) -> dict[str, Any]:

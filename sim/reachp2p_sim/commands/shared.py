@@ -42,6 +42,11 @@ def usage(message: str) -> NoReturn:
     leave(message, USAGE)
 
 
+def say(message: str) -> None:
+    """A message for the person, on stderr."""
+    print(f"reachp2p-sim: {message}", file=sys.stderr)
+
+
 def leave(message: str, code: int) -> NoReturn:
     """Say something on stderr and exit."""
     print(f"reachp2p-sim: {message}", file=sys.stderr)

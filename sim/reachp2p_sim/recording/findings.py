@@ -210,7 +210,7 @@ class Findings:
             "false_verdicts": self.false_verdicts,
             "first_suspicion_median": _median(firsts),
             "verdict_median": _median(dead),
-            "verdict_last": max(dead, default=None),
+            "verdict_last": _rounded(max(dead, default=None)),
             "detections": [
                 {
                     "node": self.name(d.host),
