@@ -25,6 +25,7 @@ from reachp2p.core.parts import Parts
 from reachp2p.core.pulls import Pulls
 from reachp2p.core.questions import Questions
 from reachp2p.core.registry.record import RECORDS_BYTES_MAX
+from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.routing.failure import RouteFailed
 from reachp2p.core.settings import Settings
 from reachp2p.core.timing import DrainEnds, LeftSpread, Timing
@@ -317,6 +318,12 @@ class Engine:
     def routable(self, capability: str) -> list[NodeId]:
         """Nodes whose instances a call of `capability` would be offered now, in NodeId order."""
         return self._questions.routable(capability)
+
+    def owners(
+        self, capability: str, keys: Sequence[str]
+    ) -> tuple[dict[InstanceKey, int], list[InstanceKey | None]]:
+        """The instances of a capability that are placed, with their weights in percent, and the owner of each key."""
+        return self._questions.owners(capability, keys)
 
     @property
     def routing_version(self) -> int:

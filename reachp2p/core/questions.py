@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import NodeId
@@ -9,6 +11,7 @@ from reachp2p.core.membership.life import Phase
 from reachp2p.core.membership.member import Member
 from reachp2p.core.parts import Parts
 from reachp2p.core.registry.record import view_of
+from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.routing.explain import explain
 from reachp2p.core.routing.failure import RouteFailed, no_candidate
 from reachp2p.core.routing.stages import Selector
@@ -101,6 +104,16 @@ class Questions:
     def routable(self, capability: str) -> list[NodeId]:
         """Nodes whose instances a call of `capability` would be offered, in NodeId order."""
         return sorted({instance.node for instance in self._parts.routing.routable(capability)})
+
+    def owners(
+        self, capability: str, keys: Sequence[str]
+    ) -> tuple[dict[InstanceKey, int], list[InstanceKey | None]]:
+        """The placed instances of a capability with their weights, and the owner of each key; caches no pool."""
+        pool = self._parts.routing.peek(Selector(capability, None))
+        if pool is None:
+            return {}, [None] * len(keys)
+        ring = pool.ring()
+        return dict(ring.weights), [ring.owner(key) for key in keys]
 
     def is_callable(self, capability: str, *, has_synced: bool) -> bool:
         """Whether a call of `capability` would go to an instance that nobody doubts, as far as this node can know."""

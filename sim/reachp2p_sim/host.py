@@ -86,6 +86,8 @@ class Host:
         self.odd = 0
         """Bit j: the path from here to host j is cut, held, or has weather of its own."""
         self.is_up = True
+        self.is_hostile = False
+        """It lies on purpose: checkers expect nothing of it, and everything of the others."""
         self.process = 0
         """The number of the present or last process; inputs planned for an earlier one are dropped."""
         self.links: dict[LinkId, End] = {}

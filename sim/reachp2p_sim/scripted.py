@@ -17,6 +17,7 @@ from reachp2p.core.effects import Effect, LinkEnd, Notify
 from reachp2p.core.engine import Engine
 from reachp2p.core.events import DrainFinished, Event, Started
 from reachp2p.core.ids import Address, Entropy, Life, LinkId, NodeId, Rng, Ticket
+from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.settings import Settings
 from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p.core.views import AgentView, MemberView
@@ -54,6 +55,9 @@ class ScriptedEngine(Engine):
         self.present_view_hash = b""
         self.gauges: dict[str, int] = {}
         self.probing: list[NodeId] = []
+        self.present_agents: list[AgentView] = []
+        self.present_weights: dict[InstanceKey, int] = {}
+        self.present_owner: InstanceKey | None = None
         self._node = signer.node
         self._entropy = entropy
 
@@ -153,10 +157,6 @@ class ScriptedEngine(Engine):
         """What the script says."""
         return self.present_view_hash
 
-    def agents(self) -> list[AgentView]:
-        """Nobody offers anything."""
-        return []
-
     def digest(self) -> list[DigestEntry]:
         """One entry with the hash that the script says."""
         return [DigestEntry(self.present_view_hash, Life(0, b""), False, 0, 0, 0, False)]
@@ -164,6 +164,16 @@ class ScriptedEngine(Engine):
     def diagnostics(self) -> dict[str, int]:
         """What the script says."""
         return self.gauges
+
+    def agents(self) -> list[AgentView]:
+        """What the script says."""
+        return self.present_agents
+
+    def owners(
+        self, capability: str, keys: Sequence[str]
+    ) -> tuple[dict[InstanceKey, int], list[InstanceKey | None]]:
+        """What the script says: weights, and one owner for all keys."""
+        return self.present_weights, [self.present_owner] * len(keys)
 
     def is_probing(self, node: NodeId) -> bool:
         """What the script says."""

@@ -14,15 +14,20 @@ from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.checkers.bounded import Bounded
 from reachp2p_sim.checkers.completeness import Completeness
 from reachp2p_sim.checkers.convergence import Convergence
+from reachp2p_sim.checkers.equivocation import Equivocation
 from reachp2p_sim.checkers.fencing import Fencing
+from reachp2p_sim.checkers.flapping import Flapping
 from reachp2p_sim.checkers.lives import Lives
 from reachp2p_sim.checkers.monotonicity import Monotonicity
 from reachp2p_sim.checkers.no_resurrection import NoResurrection
 from reachp2p_sim.checkers.ownership import Ownership
+from reachp2p_sim.checkers.placement import Placement
 from reachp2p_sim.checkers.refutation import Refutation
+from reachp2p_sim.checkers.registrations import Registrations
 from reachp2p_sim.checkers.single_outcome import SingleOutcome
 from reachp2p_sim.checkers.truthful_events import TruthfulEvents
 from reachp2p_sim.checkers.verdicts import Verdicts
+from reachp2p_sim.checkers.wall_clock import WallClock
 from reachp2p_sim.world import World
 
 CHECKERS: tuple[type[Checker], ...] = (
@@ -30,15 +35,20 @@ CHECKERS: tuple[type[Checker], ...] = (
     Bounded,
     Completeness,
     Convergence,
+    Equivocation,
     Fencing,
+    Flapping,
     Lives,
     Monotonicity,
     NoResurrection,
     Ownership,
+    Placement,
     Refutation,
+    Registrations,
     SingleOutcome,
     TruthfulEvents,
     Verdicts,
+    WallClock,
 )
 
 

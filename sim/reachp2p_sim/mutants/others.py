@@ -7,7 +7,12 @@ from random import Random
 from typing import Any, TypeVar
 
 from reachp2p.core.dissemination.broadcast_queue import BroadcastQueue
+from reachp2p.core.membership.probe import ProbeResult
+from reachp2p.core.registry.store import RecordStore
+from reachp2p.core.ring.placement import InstanceKey
+from reachp2p.core.ring.ring import Ring
 from reachp2p.core.transmit import Transmitter
+from reachp2p.core.upkeep import Upkeep
 from reachp2p.core.wire import datagram
 from reachp2p_sim.mutants.base import Patches, mutant
 
@@ -71,3 +76,57 @@ def choice_by_hash(patches: Patches) -> None:
 
     randomness = patches.world.randomness
     patches.replace(randomness, "stream", lambda *name: HashOrder(randomness.number(*name)))
+
+
+@mutant(
+    "owner-by-hash",
+    "the owner of a key is chosen by Python's hash and the number of instances",
+    scenario="crash",
+    caught_by="placement",
+)
+def owner_by_hash(patches: Patches) -> None:
+    def broken(self: Ring, key: str) -> InstanceKey | None:
+        instances = sorted(self.weights)
+        return instances[hash(key) % len(instances)] if instances else None
+
+    patches.replace(Ring, "owner", broken)
+
+
+@mutant(
+    "records-not-told",
+    "views are compared and called complete, and the records themselves stay behind",
+    scenario="crash-restart",
+    caught_by="registrations",
+)
+def records_not_told(patches: Patches) -> None:
+    patches.replace(RecordStore, "after", lambda self, node, version: [])
+
+
+@mutant(
+    "version-not-raised",
+    "a node whose wall clock was set signs its head anew under the version that it had",
+    scenario="clock-jump",
+    caught_by="equivocation",
+)
+def version_not_raised(patches: Patches) -> None:
+    def broken(self: Any, now: float) -> None:
+        self._parts.own._head = None
+        self._hearing.announce(now)
+
+    patches.replace(Upkeep, "on_clock_stepped", broken)
+
+
+@mutant(
+    "timers-by-wall-clock",
+    "a wall clock that jumps makes all members look as if they had not answered for long",
+    scenario="clock-jump",
+    caught_by="wall_clock",
+)
+def timers_by_wall_clock(patches: Patches) -> None:
+    def broken(self: Any, now: float) -> None:
+        stepped(self, now)
+        for member in list(self._parts.table):
+            overdue = ProbeResult(member.node, member.life, answered=False)
+            self._consequences.draw(self._parts.detector.on_probe(overdue, now), now)
+
+    stepped = patches.replace(Upkeep, "on_clock_stepped", broken)
