@@ -63,14 +63,19 @@ class RunResult:
 
 
 def run_scenario(
-    config: RunConfig, log: TextIO | None = None, attach: Callable[[World], None] | None = None
+    config: RunConfig,
+    log: TextIO | None = None,
+    attach: Callable[[World], None] | None = None,
+    scenario: Scenario | None = None,
 ) -> RunResult:
     """Run it to its end or to the first violation. Raises `UsageError` before anything runs if a name is wrong.
 
-    `attach` is called with the world before anything happens in it, for whoever wants to watch.
+    `attach` is called with the world before anything happens in it, for whoever wants to watch. `scenario`: the
+    scenario itself, if it is not one that is found by its name.
     """
-    check(config)
-    scenario = find_scenario(config.scenario)
+    if scenario is None:
+        check(config)
+        scenario = find_scenario(config.scenario)
     options = options_of(scenario, config)
     protocol = protocol_of(scenario, config)
     mutant = MUTANTS[config.mutant] if config.mutant is not None else None
