@@ -13,6 +13,7 @@ import typer
 from reachp2p_sim.commands.campaign import campaign
 from reachp2p_sim.commands.diff import diff
 from reachp2p_sim.commands.paper import paper
+from reachp2p_sim.commands.replay import replay
 from reachp2p_sim.commands.run import run
 from reachp2p_sim.commands.shared import (
     PASS,
@@ -20,6 +21,7 @@ from reachp2p_sim.commands.shared import (
     print_json,
 )
 from reachp2p_sim.commands.shiviz import shiviz
+from reachp2p_sim.commands.shrink import shrink
 
 app = typer.Typer(
     name="reachp2p-sim",
@@ -93,6 +95,8 @@ def list_command(as_json: AsJson = False) -> None:
 
 
 app.command()(run)
+app.command()(replay)
+app.command()(shrink)
 app.command()(campaign)
 app.command()(paper)
 app.command()(diff)

@@ -18,6 +18,7 @@ import msgspec
 from reachp2p.core.rules import Rules
 from reachp2p.core.settings import Protocol
 from reachp2p.errors import ConfigurationInvalid
+from reachp2p_sim import version
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.conditions import Conditions
 from reachp2p_sim.mutants import MUTANTS
@@ -58,8 +59,12 @@ class RunConfig:
     mutant: str | None = None
     set: Mapping[str, str] = field(default_factory=dict)
 
+    def line(self) -> str:
+        """The one line that repeats this run, with the code that made it: under other code it may go otherwise."""
+        return f"{self.command()} --code {version.code()}"
+
     def command(self) -> str:
-        """The one line that repeats this run."""
+        """The command that runs this."""
         words = ["reachp2p-sim", "run", self.scenario]
         if self.nodes is not None:
             words += ["--nodes", str(self.nodes)]

@@ -142,7 +142,7 @@ def _result(
             "node": violation.node,
         },
         error=error,
-        replay=config.command(),
+        replay=config.line(),
         simulated_seconds=round(world.now, 6),
         cpu_seconds=round(cpu_seconds, 3),
         events=world.trace.events,

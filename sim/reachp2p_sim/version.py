@@ -14,7 +14,7 @@ import reachp2p_sim
 from reachp2p.core import ids
 
 PACKAGE = "reachp2p"
-_APART = ("commands", "campaign", "papers", "recording", "report", "store")
+_APART = {"cli", "commands", "campaign", "papers", "recording", "report", "shrink", "store", "environment"}
 """Parts of the simulator that look at runs and change none."""
 
 
@@ -40,6 +40,6 @@ def _sources() -> list[tuple[Path, str]]:
     found += [
         (path, f"sim/{path.relative_to(simulator).as_posix()}")
         for path in simulator.rglob("*.py")
-        if path.relative_to(simulator).parts[0] not in _APART
+        if Path(path.relative_to(simulator).parts[0]).stem not in _APART
     ]
     return sorted(found, key=lambda pair: pair[1])

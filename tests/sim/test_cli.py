@@ -10,6 +10,7 @@ import pytest
 from reachp2p_sim.cli import main
 from reachp2p_sim.mutants import MUTANTS
 from reachp2p_sim.scenarios import GROUPS, SCENARIOS
+from reachp2p_sim.version import code
 
 Command = Callable[..., int]
 Capsys = pytest.CaptureFixture[str]
@@ -53,7 +54,7 @@ def test_the_json_has_what_scripts_need(command: Command, capsys: Capsys) -> Non
     assert result["scenario"] == "steady"
     assert (result["seed"], result["nodes"], result["verdict"]) == (7, 4, "pass")
     assert len(result["trace_digest"]) == 64
-    assert result["replay"] == "reachp2p-sim run steady --nodes 4 --seed 7 --set seconds=10"
+    assert result["replay"] == f"reachp2p-sim run steady --nodes 4 --seed 7 --set seconds=10 --code {code()}"
     assert set(result["checkers"].values()) == {"pass"}
     assert result["simulated_seconds"] > 40
     assert result["messages"] > 0
@@ -70,7 +71,7 @@ def test_a_broken_promise_exits_with_1_and_one_line_that_repeats_it(command: Com
     assert command(*words, "--no-determinism") == 1
     captured = capsys.readouterr()
     assert "BROKEN         bounded" in captured.out
-    assert captured.err.strip() == f"replay: reachp2p-sim {' '.join(words)}"
+    assert captured.err.strip() == f"replay: reachp2p-sim {' '.join(words)} --code {code()}"
 
 
 @pytest.mark.parametrize(

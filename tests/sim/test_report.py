@@ -17,6 +17,7 @@ from reachp2p_sim.report import curves, words
 from reachp2p_sim.report.narrative import tell
 from reachp2p_sim.run import RunConfig, run_scenario
 from reachp2p_sim.store import Store, StoreError, read_summary
+from reachp2p_sim.version import code
 
 CLONE = RunConfig("epoch-clone-across-split", seed=1, nodes=6, set={"cut": "15"})
 BROKEN = RunConfig("steady", seed=3, nodes=8, mutant="table-without-limit")
@@ -107,7 +108,7 @@ def test_the_page_of_a_broken_run_names_promise_message_and_replay_line(broken: 
     assert "FAIL" in page.text["verdict"]
     assert summary["violation"]["message"] in page.text["verdict"]
     assert "bounded is broken" in page.text["story"]
-    assert page.text["replay"].endswith("--mutant table-without-limit")
+    assert page.text["replay"].endswith(f"--mutant table-without-limit --code {code()}")
 
 
 def test_the_page_loads_nothing_and_is_small(clone: Path, broken: Path) -> None:

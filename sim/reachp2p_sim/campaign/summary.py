@@ -161,7 +161,7 @@ def _lost(task: Task, lost: Lost) -> dict[str, Any]:
         "scenario": task.config.scenario,
         "seed": task.config.seed,
         "what": lost.reason,
-        "replay": task.config.command(),
+        "replay": task.config.line(),
     }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,6 +13,7 @@ import typer
 
 from reachp2p_sim.commands.shared import (
     FAIL,
+    PASS,
     USAGE,
     AsJson,
     MutantName,
@@ -62,16 +64,54 @@ def run(
     determinism: Annotated[
         bool, typer.Option(help="Run it a second time in another process and compare the trace digests.")
     ] = True,
+    code: Annotated[
+        str | None, typer.Option(help="The code that a replay line was printed by; another one is told.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run one scenario; print verdict, timings and trace digest, and keep a report."""
+    from reachp2p_sim.run import RunConfig, UsageError
+
+    try:
+        chosen = pairs(settings) if codec is None else {**pairs(settings), "codec": codec}
+        config = RunConfig(name, seed, nodes, mutant, chosen)
+    except UsageError as error:
+        usage(str(error))
+    tell_other_code(code)
+    keep = Keep(None if no_store else store, log, record)
+    _, exit_code = carry_out(config, keep, determinism, as_json)
+    raise typer.Exit(exit_code)
+
+
+@dataclass(slots=True, frozen=True)
+class Keep:
+    """What a run leaves behind: its folder in a store, its trace as text, its record as a scenario file."""
+
+    store: Path | None
+    log: Path | None = None
+    record: Path | None = None
+
+
+def tell_other_code(code: str | None) -> None:
+    """Say on stderr that a line or a folder is of other code than this, if it is."""
+    from reachp2p_sim import version
+
+    if code is not None and code != version.code():
+        print(
+            f"reachp2p-sim: that run was made by the code {code} and this is {version.code()}: it may go otherwise",
+            file=sys.stderr,
+        )
+
+
+def carry_out(config: RunConfig, keep: Keep, determinism: bool, as_json: bool) -> tuple[RunResult, int]:
+    """Run, keep and print; returns the result and the exit code. Exits at once if it cannot be run."""
     from reachp2p_sim.checkers.determinism import judge, second_run
     from reachp2p_sim.recording import Recorder
-    from reachp2p_sim.run import RunConfig, UsageError, record_of, run_scenario
+    from reachp2p_sim.run import UsageError, record_of, run_scenario
     from reachp2p_sim.store import Store, StoreError
 
-    keeper = None if no_store else Store(store)
-    recorder = None if no_store else Recorder()
+    keeper = None if keep.store is None else Store(keep.store)
+    recorder = None if keep.store is None else Recorder()
     worlds: list[World] = []
 
     def attach(world: World) -> None:
@@ -81,15 +121,13 @@ def run(
 
     began_at = time.monotonic()
     try:
-        chosen = pairs(settings) if codec is None else {**pairs(settings), "codec": codec}
-        config = RunConfig(name, seed, nodes, mutant, chosen)
         if keeper is not None:
             keeper.prepare()
         other = second_run(config) if determinism else None
-        with nullcontext() if log is None else log.open("w", encoding="utf-8") as lines:
+        with nullcontext() if keep.log is None else keep.log.open("w", encoding="utf-8") as lines:
             result = run_scenario(config, lines, attach)
-        if record is not None:
-            record.write_text(record_of(worlds[0], config), encoding="utf-8")
+        if keep.record is not None:
+            keep.record.write_text(record_of(worlds[0], config), encoding="utf-8")
     except (UsageError, StoreError, OSError) as error:
         usage(str(error))
     wall_seconds = time.monotonic() - began_at
@@ -109,9 +147,7 @@ def run(
         print(f"reachp2p-sim: {trouble}", file=sys.stderr)
     if result.verdict != "pass":
         print(f"replay: {result.replay}", file=sys.stderr)
-        raise typer.Exit(FAIL)
-    if trouble is not None:
-        raise typer.Exit(USAGE)
+    return result, FAIL if result.verdict != "pass" else PASS if trouble is None else USAGE
 
 
 def _keep(

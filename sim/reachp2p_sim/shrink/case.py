@@ -39,10 +39,19 @@ class Case:
         return sum(timed.step.disturbs and timed.step.word() not in HELPERS for timed in self.steps)
 
     @property
+    def counts(self) -> dict[str, float]:
+        """How large it is."""
+        return {
+            "nodes": len(self.machines),
+            "steps": len(self.steps),
+            "faults": self.faults,
+            "seconds": round(self.ends_at, 3),
+        }
+
+    @property
     def size(self) -> str:
-        """For people."""
-        steps = len(self.steps)
-        return f"{len(self.machines)} nodes, {steps} steps ({self.faults} faults), {self.ends_at:.1f} s"
+        """The same for people."""
+        return ", ".join(f"{count:g} {what}" for what, count in self.counts.items())
 
     def with_steps(self, steps: Iterable[Timed]) -> Case:
         """The same with other steps; machines that these no longer make are taken out of the others."""

@@ -22,7 +22,8 @@ from reachp2p_sim.steps.paths import difference
 from reachp2p_sim.steps.story import Run
 from reachp2p_sim.world import World
 
-SIGNING = "signing"
+KEPT = ("signing", "codec")
+"""Options of a run that are no part of a scenario file."""
 
 
 class BudgetSpent(Exception):
@@ -109,6 +110,13 @@ class Trial:
                 "what the story itself demands, or does besides its steps, cannot be shrunk"
             )
 
+    @property
+    def message(self) -> str:
+        """How the smallest case fails."""
+        if self.result.violation is not None:
+            return str(self.result.violation["message"])
+        return (self.result.error or "").strip().splitlines()[-1]
+
     def fails(self, case: Case, seeds: Sequence[int] = ()) -> bool:
         """Whether a case fails in the same way, with its seed or another; `case` is then that one, cut at its end.
 
@@ -161,7 +169,7 @@ class Trial:
 
     def run_config(self, scenario: str, case: Case) -> RunConfig:
         """How a case that was written to a file is run."""
-        kept = {key: value for key, value in self.config.set.items() if key == SIGNING}
+        kept = {key: value for key, value in self.config.set.items() if key in KEPT}
         return RunConfig(scenario, case.seed, None, self.config.mutant, kept)
 
     def text(self, case: Case) -> str:

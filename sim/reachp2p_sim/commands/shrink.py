@@ -1,0 +1,78 @@
+"""`reachp2p-sim shrink`: from a run that fails to a small scenario file that fails in the same way."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reachp2p_sim.commands.replay import What
+from reachp2p_sim.commands.run import tell_other_code
+from reachp2p_sim.commands.shared import AsJson, print_json, usage
+
+if TYPE_CHECKING:
+    from reachp2p_sim.shrink.trial import Budget
+
+
+def shrink(
+    what: What,
+    out: Annotated[
+        Path | None, typer.Option(help="The scenario file to write; SCENARIO-CHECKER.toml if not given.")
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(metavar="TIME|RUNS", help="How much to try: 90s, 5m, or a number of runs.")
+    ] = "5m",
+    as_json: AsJson = False,
+) -> None:
+    """Take away nodes, faults and time from a failing run while it fails in the same way."""
+    from reachp2p_sim.replays import past_run
+    from reachp2p_sim.run import UsageError
+    from reachp2p_sim.shrink.reduce import reduce
+    from reachp2p_sim.shrink.trial import Trial
+
+    try:
+        past = past_run(what)
+        tell_other_code(past.code)
+        trial = Trial(past.config, _budget(budget))
+        first = trial.case
+        smallest = reduce(trial, lambda text: print(text, file=sys.stderr))
+        path = out or Path(f"{Path(past.config.scenario).stem}-{trial.failure.what}.toml")
+        path.write_text(trial.text(smallest), encoding="utf-8")
+    except (UsageError, OSError) as error:
+        usage(str(error))
+    config = trial.run_config(str(path), smallest)
+    if as_json:
+        print_json(
+            {
+                "file": str(path),
+                "replay": config.line(),
+                "failure": trial.failure.what,
+                "message": trial.message,
+                "runs": trial.budget.spent,
+                "before": first.counts,
+                "after": smallest.counts,
+            }
+        )
+        return
+    print(f"{trial.failure.what}: {trial.message}")
+    print(f"  before         {first.size}")
+    print(f"  after          {smallest.size}, in {trial.budget.spent} runs")
+    for timed in smallest.steps:
+        print(f"  t = {timed.at:<10g} {timed.step.text()}")
+    print(f"  {path}")
+    print(f"replay: {config.line()}")
+
+
+def _budget(text: str) -> Budget:
+    from reachp2p_sim.durations import seconds_of
+    from reachp2p_sim.run import UsageError
+    from reachp2p_sim.shrink.trial import Budget
+
+    if text.isdecimal() and int(text) > 0:
+        return Budget(runs=int(text))
+    seconds = seconds_of(text)
+    if seconds is None:
+        raise UsageError(f"--budget {text}: write a time such as 90s or 5m, or a number of runs")
+    return Budget(seconds=seconds)
