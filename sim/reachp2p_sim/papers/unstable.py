@@ -1,0 +1,211 @@
+"""Members in trouble, and what all others make of it: one story of the Rapid paper, run and watched.
+
+A member is *in* at an observer that holds it ALIVE or SUSPECT (these are the members that memberlist lists and that our
+placement covers), and *out* when it is DEAD or forgotten.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from reachp2p.core.events import Event, MemberChanged, MemberState
+from reachp2p.core.ids import NodeId
+from reachp2p.core.rules import Rules
+from reachp2p.core.settings import Protocol
+from reachp2p_sim.agreement import agreed
+from reachp2p_sim.host import Host
+from reachp2p_sim.world import World
+
+Story = Literal["flip-flop", "loss-in", "loss-out", "crash", "silent", "bootstrap"]
+Mode = Literal["ours", "memberlist"]
+
+MEMBERLIST = Rules(
+    own_verdict=False,
+    accusation_ages=False,
+    adaptive_timeout=False,
+    refusals=False,
+    lateness=False,
+    answers=False,
+    recontact=False,
+)
+"""SWIM and Lifeguard as memberlist has them by default: gossiped deaths, TCP probes, push-pull, nothing of our "
+"own."""
+
+SETTLE = 20.0
+"""Seconds of quiet after everybody sees everybody."""
+LOOK = 1.0
+CALM_AFTER = 120.0
+"""Seconds after the trouble has begun from which views are compared."""
+COALESCE = 1.0
+"""Seconds within which changes of one routing table count as one."""
+BOOTSTRAP_LIMIT = 300.0
+
+
+class TroubleCase(msgspec.Struct, frozen=True):
+    """One story with one seed."""
+
+    seed: int
+    story: Story
+    mode: Mode
+    nodes: int
+    faulty: int
+    seconds: float
+
+
+class Trouble(msgspec.Struct, frozen=True):
+    """What healthy members saw. Times are seconds from the beginning of the trouble."""
+
+    flips: list[int]
+    """For each observer and faulty member how often it went in or out."""
+    out_since: list[float | None]
+    """For each faulty member when the last observer had it out for good; None if somebody has it in at the end."""
+    healthy_dead: int
+    """Verdicts on healthy members."""
+    healthy_suspected: int
+    equal: float
+    """Part of the looks from `CALM_AFTER` on at which all healthy members agreed on who is in."""
+    sizes: list[tuple[float, float]]
+    """(time, mean number of members in) over the healthy members."""
+    changes: list[int]
+    """For each observer how often its set of members in changed, changes within `COALESCE` seconds taken together."""
+
+
+class Bootstrap(msgspec.Struct, frozen=True):
+    """How a cluster came up."""
+
+    complete: float | None
+    """Seconds until everybody saw everybody; None if not within `BOOTSTRAP_LIMIT`."""
+    sizes: int
+    """Different sizes of views that anybody had on the way."""
+
+
+IN = (MemberState.ALIVE, MemberState.SUSPECT)
+
+
+class _Watch:
+    """Follows who is in, at every healthy member."""
+
+    def __init__(self, world: World, faulty: list[Host]) -> None:
+        self._world = world
+        self._faulty = {host.node: host.name for host in faulty}
+        self.observers = [host for host in world.running if host not in faulty]
+        self.began_at = world.now
+        self.inside: dict[str, dict[NodeId, None]] = {
+            host.name: {node: None for node, held in host.view.members.items() if held.state in IN}
+            for host in self.observers
+        }
+        self.flips = {(host.name, name): 0 for host in self.observers for name in self._faulty.values()}
+        self.went: dict[tuple[str, str], float] = {}
+        """When each pair last changed."""
+        self.changed: dict[str, list[float]] = {host.name: [] for host in self.observers}
+        self.healthy_dead = self.healthy_suspected = 0
+        world.on_event.append(self._on_event)
+
+    def _on_event(self, host: Host, event: Event) -> None:
+        if not isinstance(event, MemberChanged) or host.name not in self.inside:
+            return
+        faulty = self._faulty.get(event.node)
+        if faulty is None:
+            self.healthy_dead += event.new is MemberState.DEAD
+            self.healthy_suspected += event.new is MemberState.SUSPECT
+        inside = self.inside[host.name]
+        was_in, is_in = event.node in inside, event.new in IN
+        if was_in == is_in:
+            return
+        if is_in:
+            inside[event.node] = None
+        else:
+            del inside[event.node]
+        now = self._world.now - self.began_at
+        changed = self.changed[host.name]
+        if not changed or now - changed[-1] > COALESCE:
+            changed.append(now)
+        if faulty is not None:
+            self.flips[host.name, faulty] += 1
+            self.went[host.name, faulty] = now
+
+    def agree(self) -> bool:
+        """Whether all observers have the same members in, themselves included."""
+        views = [{**self.inside[host.name], host.node: None}.keys() for host in self.observers]
+        return all(view == views[0] for view in views)
+
+    def mean_size(self) -> float:
+        """How many members the observers have in, themselves included."""
+        return 1.0 + sum(map(len, self.inside.values())) / len(self.inside)
+
+    def out_since(self, faulty: Host) -> float | None:
+        """When the last observer let it go for good."""
+        if any(faulty.node in inside for inside in self.inside.values()):
+            return None
+        return max((self.went.get((host.name, faulty.name), 0.0) for host in self.observers), default=None)
+
+
+def measure_trouble(case: TroubleCase) -> Trouble:
+    """Run a story that begins with a converged cluster."""
+    world = World(case.seed, protocol=_protocol(case.mode))
+    hosts = world.add_nodes(case.nodes)
+    world.run(1.0)
+    world.run_until(agreed, limit=BOOTSTRAP_LIMIT)
+    world.run(SETTLE)
+    faulty = world.randomness.stream("faulty").sample(hosts[1:], case.faulty)
+    watch = _Watch(world, faulty)
+    _begin(world, case, faulty, watch.observers)
+    sizes = []
+    equal = looks = 0
+    for look in range(1, int(case.seconds / LOOK) + 1):
+        world.run(LOOK)
+        sizes.append((look * LOOK, watch.mean_size()))
+        if look * LOOK > min(CALM_AFTER, case.seconds / 2):
+            looks += 1
+            equal += watch.agree()
+    return Trouble(
+        list(watch.flips.values()),
+        [watch.out_since(host) for host in faulty],
+        watch.healthy_dead,
+        watch.healthy_suspected,
+        equal / looks,
+        sizes,
+        [len(changed) for changed in watch.changed.values()],
+    )
+
+
+def _begin(world: World, case: TroubleCase, faulty: list[Host], healthy: list[Host]) -> None:
+    match case.story:
+        case "flip-flop":
+            world.flap(*faulty, on=20.0, off=20.0, seconds=case.seconds, direction="ingress")
+        case "loss-in":
+            world.set_weather_of(world.running, faulty, loss=0.8)
+        case "loss-out":
+            world.set_weather_of(faulty, world.running, loss=0.8)
+        case "crash" | "silent":
+            world.crash(*faulty, host_down=case.story == "silent")
+        case "bootstrap":
+            raise AssertionError("a bootstrap begins without a cluster")
+
+
+def measure_bootstrap(case: TroubleCase) -> Bootstrap:
+    """One seed node alone for ten seconds, then all others within one."""
+    world = World(case.seed, protocol=_protocol(case.mode))
+    world.add_nodes(1)
+    world.run(10.0)
+    sizes: dict[int, None] = {}
+
+    def note(host: Host, event: Event) -> None:
+        if isinstance(event, MemberChanged):
+            sizes[1 + sum(held.state in IN for held in host.view.members.values())] = None
+
+    began_at = world.now
+    world.add_nodes(case.nodes - 1, within=1.0)
+    world.on_event.append(note)
+    world.run(1.0)
+    while not agreed(world):
+        if world.now - began_at > BOOTSTRAP_LIMIT:
+            return Bootstrap(None, len(sizes))
+        world.run(0.25)
+    return Bootstrap(world.now - began_at, len(sizes))
+
+
+def _protocol(mode: Mode) -> Protocol:
+    return Protocol() if mode == "ours" else Protocol(rules=MEMBERLIST)
