@@ -147,6 +147,10 @@ class Transmitter:
     def transform(self, items: Sequence[InnerEffect], now: float) -> list[Effect]:
         """Effects for the driver, in the order of `items`; frames of links follow at the end of the round."""
         links = self._links
+        if len(items) == 1:  # as after most inputs
+            only = items[0]
+            if type(only) is ToNode and not only.after:
+                return self._send_one(only, now)
         out: list[Effect | _Parcel] = []
         parcels: dict[tuple[NodeId, Address], _Parcel] = {}
         for item in items:
@@ -172,6 +176,32 @@ class Transmitter:
             done.extend(links.flush())
         return done
 
+    def _send_one(self, item: ToNode, now: float) -> list[Effect]:
+        """A round with one message, which needs no parcels."""
+        done: list[Effect] = []
+        address = item.address or self._address_of(item.node)
+        if address is not None:
+            parcel = self._parcel(item, address)
+            if item.message is not None:
+                parcel.encoded.append(self._codec.encode(item.message))
+            self._send(parcel, now, done)
+        if self._links.has_waiting:
+            done.extend(self._links.flush())
+        return done
+
+    def _address_of(self, node: NodeId) -> Address | None:
+        member = self._table.get(node)
+        if member is None or member.address is None:
+            self._counters.add("dropped.message.no_address")
+            return None
+        return member.address
+
+    def _parcel(self, item: ToNode, address: Address) -> _Parcel:
+        message = item.message
+        travels_alone = type(message) is Ack and message.origin is not None  # the helper forwards it whole
+        carries_news = item.piggyback and (self._rules.infection or message is None)
+        return _Parcel(item.node, address, carries_news and not travels_alone)
+
     def _hold(self, item: ToNode | ToLink) -> bool:
         """Whether a message that names tickets must not leave now: it waits, or is dropped."""
         if any(self._has_failed(ticket) for ticket in item.after):
@@ -188,25 +218,20 @@ class Transmitter:
     def _pack(
         self, item: ToNode, parcels: dict[tuple[NodeId, Address], _Parcel], out: list[Effect | _Parcel]
     ) -> None:
-        node, message, address = item.node, item.message, item.address
+        address = item.address or self._address_of(item.node)
         if address is None:
-            member = self._table.get(node)
-            address = member.address if member is not None else None
-            if address is None:
-                self._counters.add("dropped.message.no_address")
-                return
-        piggyback = item.piggyback and (self._rules.infection or message is None)
-        if type(message) is Ack and message.origin is not None:  # travels alone: the helper forwards it whole
-            parcel = _Parcel(node, address, piggyback=False)
+            return
+        message = item.message
+        parcel = self._parcel(item, address)
+        if type(message) is Ack and message.origin is not None:
             out.append(parcel)
         else:
-            known = parcels.get((node, address))
-            if known is None:
-                parcel = parcels[node, address] = _Parcel(node, address, piggyback)
+            first = parcels.setdefault((item.node, address), parcel)
+            if first is parcel:
                 out.append(parcel)
             else:
-                parcel = known
-                parcel.piggyback = parcel.piggyback or piggyback
+                first.piggyback = first.piggyback or parcel.piggyback
+                parcel = first
         if message is not None:
             parcel.encoded.append(self._codec.encode(message))
 
