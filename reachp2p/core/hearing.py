@@ -92,6 +92,8 @@ class Hearing:
         if seen is Precedence.OUTDATED:
             self._note_tombstone(parts.table.get(NodeId(fact.node)))
             self.answer_about(NodeId(fact.node), source, now)
+        elif seen is Precedence.EQUIVOCATES:
+            self._equivocation(checked, source, now)
         if change is None:
             return None
         if by_sync and change.old is MemberState.DEAD and change.new is MemberState.ALIVE:
@@ -116,6 +118,17 @@ class Hearing:
         if not self._parts.settings.protocol.rules.infection:
             return False
         return not source.is_disk and (self.spreads or not by_sync)
+
+    def _equivocation(self, heard: Checked[Head], source: Source, now: float) -> None:
+        """Of two words with the same numbers all must hold the same one: who changes over says so, who does not,
+        too."""
+        node = NodeId(heard.fact.node)
+        member = self._parts.table.get(node)
+        assert member is not None, "its head contradicts what is held"
+        if member.head.digest != heard.digest:
+            self.answer_about(node, source, now)
+        elif self._is_news(source, by_sync=False):
+            self._parts.queue.put(Kind.HEAD, node, self._parts.codec.encode(HeadUpdate(head=heard.data)))
 
     def _note_tombstone(self, member: Member | None) -> None:
         """Count what would have come back if we did not remember its end."""

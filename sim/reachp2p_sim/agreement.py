@@ -9,6 +9,7 @@ from reachp2p.core.events import MemberState
 from reachp2p_sim.view import fingerprint
 
 if TYPE_CHECKING:
+    from reachp2p.core.ids import NodeId
     from reachp2p_sim.host import Host
     from reachp2p_sim.world import World
 
@@ -34,11 +35,27 @@ def _alive_sets_agree(world: World) -> bool:
     truth = world.alive_fingerprint()
     if truth is None:
         return False
-    for host in world.running:
+    hostile = _hostile(world)
+    for host in world.judged:
         life = host.life
-        if life is None or host.view.alive ^ fingerprint(life) != truth:
+        if life is None or host.view.alive ^ _of_hostile(host, hostile) ^ fingerprint(life) != truth:
             return False
     return True
+
+
+def _hostile(world: World) -> list[NodeId]:
+    """Of hostile nodes anything may be believed."""
+    return [host.node for host in world.running if host.is_hostile]
+
+
+def _of_hostile(host: Host, hostile: list[NodeId]) -> int:
+    """What a view's ALIVE set amounts to in hostile nodes."""
+    total = 0
+    for node in hostile:
+        held = host.view.members.get(node)
+        if held is not None and held.state is MemberState.ALIVE:
+            total ^= fingerprint(held.life)
+    return total
 
 
 def _core_sees_itself(core: list[Host]) -> bool:
@@ -58,22 +75,29 @@ def _views_agree(world: World) -> bool:
         return False
     if world.core is not None:
         return len({_held_about(host, world.judged) for host in world.judged}) <= 1
-    different = {host.engine.view_hash(): host for host in world.running}
-    return len(different) <= 1 or len({_content(host) for host in different.values()}) == 1
+    different = {host.engine.view_hash(): host for host in world.judged}
+    hostile = _hostile(world)
+    return len(different) <= 1 or len({_content(host, hostile) for host in different.values()}) == 1
 
 
 Content: TypeAlias = tuple[tuple[object, ...], ...]
 LIVING = (MemberState.ALIVE, MemberState.SUSPECT)
 
 
-def _content(host: Host) -> Content:
+def _content(host: Host, hostile: list[NodeId]) -> Content:
     """What a view says, without the numbers that grow when a head is renewed.
 
     Renewal is no news: it says only that what is known stays valid, and spreads by anti-entropy alone, so in a large
     group some head is always newer here than there.
     """
-    verdicts = [(e.node, e.life, e.left, e.incarnation, e.dead) for e in host.engine.digest()]
-    records = [(a.node, a.agent, a.registry_version) for a in host.engine.agents() if a.state in LIVING]
+    verdicts = [
+        (e.node, e.life, e.left, e.incarnation, e.dead) for e in host.engine.digest() if e.node not in hostile
+    ]
+    records = [
+        (a.node, a.agent, a.registry_version)
+        for a in host.engine.agents()
+        if a.state in LIVING and a.node not in hostile
+    ]
     return (*verdicts, *records)
 
 
@@ -86,7 +110,7 @@ def _held_about(host: Host, core: list[Host]) -> Content:
 
 
 agreed = Condition("agreed", _alive_sets_agree)
-"""Every running node sees exactly the running lives as ALIVE."""
+"""Every running node sees exactly the running lives as ALIVE, hostile nodes aside."""
 converged = Condition("converged", _views_agree)
 """And all hold the same lives, verdicts and records."""
 

@@ -42,6 +42,7 @@ from reachp2p_sim.view import View
 from reachp2p_sim.workload import Application
 
 if TYPE_CHECKING:
+    from reachp2p_sim.hostile import Behaviour
     from reachp2p_sim.world import World
 
 CLOCK_RATE_TOLERANCE = 0.1
@@ -87,7 +88,7 @@ class Host:
         """Bit j: the path from here to host j is cut, held, or has weather of its own."""
         self.is_up = True
         self.is_hostile = False
-        """It lies on purpose: checkers expect nothing of it, and everything of the others."""
+        """Its present process does harm on purpose, or did: checkers expect nothing of it, everything of the others."""
         self.process = 0
         """The number of the present or last process; inputs planned for an earlier one are dropped."""
         self.links: dict[LinkId, End] = {}
@@ -99,6 +100,8 @@ class Host:
         self.ended_by: Event | None = None
         """What the last process said when it ended by itself: `Fenced`, `StartRefused` or `DrainFinished`."""
         self.started_at = 0.0
+        self.behaviour: Behaviour | None = None
+        """The harm that this node does, if it is hostile."""
         self.tap: Tap | None = None
         """Who looks closely at what this host hears and sends; usually nobody (`tap.listen`)."""
         self._engine: Engine | None = None
@@ -180,13 +183,28 @@ class Host:
 
     @property
     def is_sound(self) -> bool:
-        """Whether nothing hinders this machine's process and its steady clock runs about as it should."""
-        return self.hindered is None and self.has_sound_clock(self.clock.rate)
+        """Whether nothing hinders the process, it does no harm, and its steady clock runs about as it should."""
+        return self.hindered is None and not self.is_hostile and self.has_sound_clock(self.clock.rate)
 
     @staticmethod
     def has_sound_clock(rate: float) -> bool:
         """Whether a machine whose steady clock has this rate may be held to what is promised."""
         return abs(rate - 1.0) <= CLOCK_RATE_TOLERANCE
+
+    # Hostility
+
+    def turn_hostile(self, behaviour: Behaviour) -> None:
+        """Do harm from now on, instead of any done so far."""
+        self.turn_honest()
+        self.behaviour = behaviour
+        self.is_hostile = True
+        behaviour.begin()
+
+    def turn_honest(self) -> None:
+        """Do no more harm; what the present process has done is not undone."""
+        if self.behaviour is not None:
+            self.behaviour.end()
+            self.behaviour = None
 
     # Process
 
@@ -195,6 +213,9 @@ class Host:
         assert self._engine is None, f"{self.name} runs already"
         self.is_up = True
         self.process += 1
+        self.is_hostile = self.behaviour is not None
+        if not self.is_hostile:
+            self.world.history.present(self.index, self._timeline.now, "hostile")
         self.ended_by = None
         self.started_at = self._timeline.now
         self.view = View()
@@ -291,6 +312,8 @@ class Host:
         self._trace.number(trace.DATAGRAM_RECEIVED, now, self.index, number)
         if self._network.observer is not None:
             self._network.observer.datagram_received(self, number)
+        if self.behaviour is not None and not self.behaviour.on_hear(source, data):
+            return
         engine.handle_datagram(source, data, now * self.clock.rate + self.clock.offset)
         self.settle()
         if self.tap is not None:
@@ -508,6 +531,9 @@ class Host:
         if type(effect) is SendDatagram:
             if self.tap is not None:
                 self.tap.sends(self, effect.data, effect.address)
+            if self.behaviour is not None:
+                self.behaviour.on_send(effect)
+                return
             self._network.send(self, effect.address, effect.data, now)
             return
         match effect:

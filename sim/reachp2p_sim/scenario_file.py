@@ -293,6 +293,7 @@ def _macro(
             {"do": "set-clock", "hosts": "all"},
             {"do": "strobe-clock", "hosts": "all"},
             {"do": "set-disk", "hosts": "all"},
+            {"do": "turn-honest", "hosts": "all"},
             {"do": "resume", "hosts": "all"},
             {"do": "start", "hosts": "all"},
         ]

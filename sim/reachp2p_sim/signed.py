@@ -13,7 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from reachp2p.core.ids import Life, NodeId
-from reachp2p.core.trust.facts import external_data
+from reachp2p.core.trust.facts import external_data, signer_of
 from reachp2p.core.trust.signer import Signer
 from reachp2p.core.wire.codec import decode_fact
 from reachp2p.core.wire.cose import PROTECTED, to_be_signed
@@ -59,13 +59,18 @@ class SignedFacts:
         """A signer that does the same and is heard here. A clone signs with the recorder of the original."""
         return signer if isinstance(signer, Recorder) else Recorder(signer, self)
 
-    def note(self, data: bytes) -> None:
-        """A key has signed these bytes, and they begin with one of `all_prefixes`."""
+    def note(self, node: NodeId, data: bytes) -> None:
+        """A node's key has signed these bytes, and they begin with one of `all_prefixes`.
+
+        Who signs in another's name has said nothing that counts.
+        """
         prefix = next(prefix for prefix in self.all_prefixes if data.startswith(prefix))
         start = len(prefix)
         info = data[start] - 0x40
         start += 1 if info < 24 else 1 + (1 << (info - 24))
-        self.add(decode_fact(self._prefixes[prefix], data[start:]), data[start:])
+        fact = decode_fact(self._prefixes[prefix], data[start:])
+        if signer_of(fact) == node:
+            self.add(fact, data[start:])
 
     def add(self, fact: Fact, payload: bytes = b"") -> None:
         """Remember that this was signed by the key it must be signed by."""
@@ -108,5 +113,5 @@ class Recorder:
     def sign(self, data: bytes, /) -> bytes:
         """The other signer's signature."""
         if data.startswith(self._prefixes):
-            self._facts.note(data)
+            self._facts.note(self._node, data)
         return self._sign(data)

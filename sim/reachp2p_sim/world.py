@@ -44,6 +44,7 @@ from reachp2p_sim.selection import Selection, UnknownMachine, select
 from reachp2p_sim.signed import SignedFacts
 from reachp2p_sim.signing import Ed25519Signing, KeyedHashSigning, Signing
 from reachp2p_sim.steps import Step
+from reachp2p_sim.steps.hostility import TurnHonest, TurnHostile
 from reachp2p_sim.steps.machines import CrashAtWrite, SetClock, SetDisk, StepClock, StrobeClock
 from reachp2p_sim.steps.paths import (
     AllowDials,
@@ -287,6 +288,15 @@ class World:
     def slow_down(self, *hosts: Host, service_time: float = 0.0, backlog: int = BACKLOG_MAX) -> None:
         """Let each input take this many seconds of a machine's one processor; 0 ends that."""
         self.perform(SlowDown(hosts=_names(hosts), service_time=service_time, backlog=backlog))
+
+    def turn_hostile(self, *hosts: Host, behaviour: str, victims: Sequence[Host] | None = None) -> None:
+        """Let nodes do harm of a kind of `hostile.BEHAVIOURS`, to these or to all others."""
+        to = None if victims is None else _names(victims)
+        self.perform(TurnHostile(hosts=_names(hosts), behaviour=behaviour, victims=to))
+
+    def turn_honest(self, *hosts: Host) -> None:
+        """Let hostile nodes do no more harm; they are trusted again once they have restarted."""
+        self.perform(TurnHonest(hosts=_names(hosts)))
 
     def save_disk(self, *hosts: Host, image: str) -> None:
         """Keep what is durable now under a name, to restart or clone from later."""
@@ -536,8 +546,9 @@ class World:
 
     @property
     def judged(self) -> list[Host]:
-        """Running machines that must converge: the declared core's, or all."""
-        return self.running if self.core is None else [host for host in self.core if host.is_running]
+        """Running machines that must converge: the declared core's, or all; none that does harm, or has done any."""
+        chosen = self.running if self.core is None else [host for host in self.core if host.is_running]
+        return [host for host in chosen if not host.is_hostile]
 
     @property
     def is_calm(self) -> bool:
@@ -560,9 +571,12 @@ class World:
         return f"{self.timeline.now:.9f}"
 
     def alive_fingerprint(self) -> int | None:
-        """What every view's ALIVE set, own life included, must amount to; None while a life is being opened."""
+        """What every view's ALIVE set, own life included, must amount to; None while a life is being opened.
+
+        Hostile nodes do not count: of them anything may be believed.
+        """
         total = 0
-        for host in self.running:
+        for host in self.judged:
             life = host.life
             if life is None:
                 return None

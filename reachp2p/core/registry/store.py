@@ -97,11 +97,11 @@ class RecordStore:
         if held is not None and fact.version <= held.fact.version:
             if fact.version < held.fact.version:
                 return Outcome.OUTDATED
-            if held.digest != record.digest:
-                self._counters.add("registry.equivocation")
-                if record.digest < held.digest:  # a fixed choice, whatever came first
-                    self._keep(shelf, record)
-            return Outcome.SAME
+            if held.digest == record.digest:
+                return Outcome.SAME
+            self._counters.add("registry.equivocation")
+            if held.digest < record.digest:  # a fixed choice, whatever came first
+                return Outcome.SAME
         if held is None:
             if fact.version <= shelf.complete:
                 return Outcome.OUTDATED  # replaced or withdrawn since, and its tombstone may be forgotten
