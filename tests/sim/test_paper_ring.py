@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from reachp2p_sim.papers.ring import (
-    BalanceCase,
-    LoadCase,
-    MovementCase,
-    _movement,
-    instances,
-    measure_balance,
-    measure_loads,
-    measure_movement,
-    ring_of,
-)
+from reachp2p_sim.papers.ring import BalanceCase, measure_balance
+from reachp2p_sim.papers.ring_loads import LoadCase, measure_loads
+from reachp2p_sim.papers.ring_movement import MovementCase, _movement, measure_movement
+from reachp2p_sim.papers.rings import instances, ring_of
 
 
 def test_movement_is_that_of_the_whole_circle() -> None:
@@ -39,9 +32,11 @@ def test_movement_between_survivors_is_noticed() -> None:
 
 
 def test_balance_is_in_units_of_the_mean_share() -> None:
-    (found,) = measure_balance(BalanceCase(seed=1, nodes=400, virtual_nodes=10, first=0, rings=1))
-    assert 0.08 < found.square < 0.12
-    assert found.smallest <= found.low < 1 < found.high <= found.largest
+    for ideal in (False, True):
+        case = BalanceCase(seed=1, nodes=400, virtual_nodes=10, first=0, rings=1, ideal=ideal)
+        (found,) = measure_balance(case)
+        assert 0.08 < found.square < 0.12
+        assert found.smallest <= found.low < 1 < found.high <= found.largest
 
 
 def test_no_instance_is_fuller_than_its_bound() -> None:
