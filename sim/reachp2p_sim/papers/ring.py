@@ -103,7 +103,8 @@ def balance_cases(scale: Scale) -> list[BalanceCase]:
             rings = scale.pick(0, 200 if nodes < 1_000 else 50)
         cases += _batches(scale.seed, nodes, virtual_nodes, rings)
         if virtual_nodes == VIRTUAL_NODES:
-            cases += _batches(scale.seed, nodes, virtual_nodes, rings, ideal=True)
+            few = min(rings, 150) if nodes >= 1_000 else rings
+            cases += _batches(scale.seed, nodes, virtual_nodes, few, ideal=True)
     for points, rings in ((1, 20), (10, 10), (1_000, scale.pick(0, 4))):
         cases += _batches(scale.seed, 1_000, points, rings)
     return cases
