@@ -14,6 +14,7 @@ from reachp2p_sim.commands.campaign import campaign
 from reachp2p_sim.commands.diff import diff
 from reachp2p_sim.commands.paper import paper
 from reachp2p_sim.commands.replay import replay
+from reachp2p_sim.commands.report import report
 from reachp2p_sim.commands.run import run
 from reachp2p_sim.commands.shared import (
     PASS,
@@ -100,4 +101,5 @@ app.command()(shrink)
 app.command()(campaign)
 app.command()(paper)
 app.command()(diff)
+app.command()(report)
 app.command()(shiviz)

@@ -84,10 +84,13 @@ def campaign(
         usage(str(error))
     except Unfinished as error:
         leave(str(error), UNFINISHED)
+    page = _page(Path(summary["folder"]))
     if as_json:
-        print_json(summary)
+        print_json({**summary, "page": None if page is None else str(page)})
     else:
         _print(summary)
+        if page is not None:
+            print(f"page: {page}; reports of the worst seeds: reachp2p-sim report {summary['folder']}")
     if summary["failures"]:
         print(f"replay: {summary['failures'][0]['replay']}", file=sys.stderr)
     too_rare = [entry for entry in summary["coverage"] if not entry["is_enough"]]
@@ -95,6 +98,20 @@ def campaign(
         print(f"too rare: {entry['branch']} in {entry['runs']} runs of {entry['scenario']}", file=sys.stderr)
     if summary["failed"] or summary["lost"] or too_rare:
         raise typer.Exit(FAIL)
+
+
+def _page(folder: Path) -> Path | None:
+    """Draw the campaign; the results are there without it."""
+    from reachp2p_sim.report import campaign_page
+
+    try:
+        return campaign_page.write(folder)
+    except OSError as error:
+        print(
+            f"reachp2p-sim: {error.filename}: the page could not be written: {error.strerror}",
+            file=sys.stderr,
+        )
+        return None
 
 
 def _folder(plan: Plan | None, out: Path | None, resume: bool) -> Folder:

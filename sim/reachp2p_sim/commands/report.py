@@ -1,0 +1,56 @@
+"""`reachp2p-sim report CAMPAIGN`: the page of a campaign, with reports of its worst seeds."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from reachp2p_sim.commands.shared import AsJson, print_json, say, usage
+
+LATEST = Path("store") / "campaigns" / "latest"
+RUNS = "runs"
+
+
+def report(
+    folder: Annotated[
+        Path, typer.Argument(help="The folder of a campaign; the latest one if not given.")
+    ] = LATEST,
+    reports: Annotated[
+        int, typer.Option(min=0, max=20, help="Run so many of the worst seeds again, and link their reports.")
+    ] = 3,
+    as_json: AsJson = False,
+) -> None:
+    """Write campaign.html: every run, failure rates, spreads, worst seeds with their reports, rare branches."""
+    from reachp2p_sim.configuration import RunConfig, UsageError
+    from reachp2p_sim.recording import Recorder
+    from reachp2p_sim.report import campaign_page
+    from reachp2p_sim.run import run_scenario
+    from reachp2p_sim.store import Store, StoreError
+
+    try:
+        summary, rows = campaign_page.read(folder)
+    except (OSError, ValueError) as error:
+        usage(f"{folder}: no campaign that has ended: {error}")
+    links: dict[str, str] = {}
+    try:
+        for one in campaign_page.worst(summary, campaign_page.by_cell(rows), {})[:reports]:
+            say(f"running {one.replay}")
+            config = RunConfig.from_command(one.replay)
+            recorder = Recorder()
+            began_at = time.monotonic()
+            result = run_scenario(config, attach=recorder.attach)
+            recorder.finish(result)
+            made = Store(folder / RUNS).write(config, result, recorder, time.monotonic() - began_at)
+            links[one.replay] = (made.relative_to(folder) / "report.html").as_posix()
+        page = campaign_page.write(folder, links)
+    except (UsageError, StoreError) as error:
+        usage(str(error))
+    except OSError as error:
+        usage(f"{folder}: the page could not be written: {error.strerror}")
+    if as_json:
+        print_json({"page": str(page), "reports": {k: str(folder / v) for k, v in links.items()}})
+    else:
+        print(page)
