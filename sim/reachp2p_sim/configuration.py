@@ -75,54 +75,6 @@ class RunConfig:
             words += ["--set", f"{key}={self.set[key]}"]
         return shlex.join(words)
 
-    @classmethod
-    def from_command(cls, line: str) -> RunConfig:
-        """What such a line says; `replay:` and the name of the program may be there or not. Raises `UsageError`."""
-        try:
-            words = shlex.split(line.strip().removeprefix("replay:"))
-        except ValueError as error:
-            raise UsageError(f"{line!r}: {error}") from None
-        if words[:1] == ["reachp2p-sim"]:
-            words = words[1:]
-        if words[:1] == ["run"]:
-            words = words[1:]
-        scenario: str | None = None
-        values: dict[str, str] = {}
-        settings: dict[str, str] = {}
-        rest = iter(words)
-        for word in rest:
-            name, equals, value = word.partition("=")
-            if not word.startswith("--") and scenario is None:
-                scenario = word
-            elif name in ("--nodes", "--seed", "--mutant", "--set"):
-                value = value if equals else next(rest, "")
-                key, _, setting = value.partition("=")
-                if name == "--set" and key and "=" in value:
-                    settings[key] = setting
-                elif name == "--mutant" or (name != "--set" and value.removeprefix("-").isdecimal()):
-                    values[name] = value
-                else:
-                    raise UsageError(f"{name} {value}: write {_WANTED[name]}")
-            else:
-                raise UsageError(
-                    f"{word}: a line that repeats a run has --nodes, --seed, --mutant and --set only"
-                )
-        if scenario is None:
-            raise UsageError(
-                f"{line!r} names no scenario; a line that repeats a run begins with reachp2p-sim run"
-            )
-        nodes = values.get("--nodes")
-        return cls(
-            scenario,
-            int(values.get("--seed", "0")),
-            None if nodes is None else int(nodes),
-            values.get("--mutant"),
-            settings,
-        )
-
-
-_WANTED = {"--nodes": "a number", "--seed": "a number", "--mutant": "a name", "--set": "KEY=VALUE"}
-
 
 def check(config: RunConfig) -> None:
     """Raise `UsageError` if this cannot be run."""

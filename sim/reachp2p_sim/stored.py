@@ -15,6 +15,7 @@ from typing import Any
 from reachp2p_sim.configuration import RunConfig, UsageError
 from reachp2p_sim.recording import Recorder, lines
 from reachp2p_sim.recording.findings import Findings
+from reachp2p_sim.replays import past_run
 from reachp2p_sim.run import run_scenario
 from reachp2p_sim.store import HISTORY, SUMMARY, read_summary, summarize
 
@@ -51,7 +52,7 @@ def find(reference: str, on_run: Callable[[str], None] | None = None) -> StoredR
         raise UsageError(
             f"{reference}: there is no such folder; name a run in the store, or a line that repeats one"
         )
-    config = RunConfig.from_command(reference)
+    config = past_run(reference).config
     if on_run is not None:
         on_run(config.command())
     recorder = Recorder()

@@ -1,4 +1,4 @@
-"""Two runs compared, a run as a log for ShiViz, and the line that repeats a run read again."""
+"""Two runs compared, a run found again, and a run as a log for ShiViz."""
 
 from __future__ import annotations
 
@@ -27,31 +27,6 @@ def crash() -> StoredRun:
 @pytest.fixture(scope="module")
 def faster() -> StoredRun:
     return find(FASTER.command())
-
-
-def test_a_line_that_repeats_a_run_is_read_as_it_was_written() -> None:
-    config = RunConfig("partition", seed=7, nodes=12, mutant="never-refutes", set={"cut": "5", "b": "a b=c"})
-    assert RunConfig.from_command(config.command()) == config
-    assert RunConfig.from_command(f"replay: {config.command()}") == config
-    assert RunConfig.from_command("run steady --seed=3") == RunConfig("steady", seed=3)
-
-
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ("reachp2p-sim run", "names no scenario"),
-        ("run steady --seed soon", "--seed soon: write a number"),
-        ("run steady --set cut", "--set cut: write KEY=VALUE"),
-        (
-            "run steady --fast",
-            "--fast: a line that repeats a run has --nodes, --seed, --mutant and --set only",
-        ),
-        ("run 'steady", "No closing quotation"),
-    ],
-)
-def test_a_line_that_cannot_be_read_says_why(line: str, says: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(says)):
-        RunConfig.from_command(line)
 
 
 def test_the_same_run_has_no_difference(crash: StoredRun) -> None:

@@ -24,8 +24,9 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write campaign.html: every run, failure rates, spreads, worst seeds with their reports, rare branches."""
-    from reachp2p_sim.configuration import RunConfig, UsageError
+    from reachp2p_sim.configuration import UsageError
     from reachp2p_sim.recording import Recorder
+    from reachp2p_sim.replays import past_run
     from reachp2p_sim.report import campaign_page
     from reachp2p_sim.run import run_scenario
     from reachp2p_sim.store import Store, StoreError
@@ -38,7 +39,7 @@ def report(
     try:
         for one in campaign_page.worst(summary, campaign_page.by_cell(rows), {})[:reports]:
             say(f"running {one.replay}")
-            config = RunConfig.from_command(one.replay)
+            config = past_run(one.replay).config
             recorder = Recorder()
             began_at = time.monotonic()
             result = run_scenario(config, attach=recorder.attach)
