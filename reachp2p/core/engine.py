@@ -190,6 +190,16 @@ class Engine:
                 self._upkeep.on_clock_stepped(now)
         self._settle(now)
 
+    def learn(self, heads: Sequence[bytes], now: float) -> None:
+        """Take in signed heads that the driver has from elsewhere than the network, as from a snapshot of the disk.
+
+        They are verified and merged; nobody is told and nobody is asked. Before the life runs they are ignored.
+        """
+        now = self._enter(now)
+        if self._parts.life.is_running:
+            self._inbound.learn(heads, now)
+        self._settle(now)
+
     # Commands: what the application wishes
 
     def set_seeds(self, addresses: Sequence[Address], now: float) -> None:
@@ -302,6 +312,10 @@ class Engine:
     def phase(self) -> Phase:
         """Where in its life cycle the node is."""
         return self._parts.life.phase
+
+    def head(self) -> bytes | None:
+        """This node's signed head as it tells others, or None while it tells nobody."""
+        return self._hearing.head_data(self._parts.own.node, self._now)
 
     def members(self) -> list[MemberView]:
         """All members in NodeId order, this node included."""

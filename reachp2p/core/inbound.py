@@ -8,7 +8,7 @@ something outdated.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from reachp2p.core.consequences import Consequences
@@ -454,3 +454,9 @@ class Inbound:
                     parts.contacts.remember(NodeId(fact.node), tuple(fact.addresses))
         for data in records:
             self._hearing.record(data, disk, now)
+
+    def learn(self, heads: Sequence[bytes], now: float) -> None:
+        """Heads from elsewhere: verified and merged, and nothing else."""
+        disk = Source(self._parts.own.node)
+        for data in heads:
+            self._hearing.head(data, disk, now)

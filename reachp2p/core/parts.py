@@ -66,7 +66,7 @@ class Parts:
         self.clock = WallClock()
 
         self.fact_signer = FactSigner(signer, settings.cluster_id)
-        self.checker = FactChecker(verifier, settings.cluster_id, counters)
+        self.checker = FactChecker(verifier, settings.cluster_id, counters, opened=codec.opened)
         self.links = Links(
             settings,
             signer=signer,

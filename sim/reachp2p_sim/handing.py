@@ -2,9 +2,10 @@
 
 What travels has the same bytes as with the codec, so sizes, packing and traces are the same; only the signature of a
 datagram is left blank. What is saved is what a run seldom asks about: signing and verifying each datagram, and
-decoding. An Ack that its receiver forwards whole is signed all the same, because a third node has to be convinced by
-its bytes; a message that was cut into chunks is decoded from them. Bytes that nobody has handed over (damaged, forged,
-recorded and changed) are read as the codec reads them, and fail as they would.
+decoding. A signed fact is opened once for all nodes, which then hold it together. An Ack that its receiver forwards
+whole is signed all the same, because a third node has to be convinced by its bytes; a message that was cut into chunks
+is decoded from them. Bytes that nobody has handed over (damaged, forged, recorded and changed) are read as the codec
+reads them, and fail as they would.
 """
 
 from __future__ import annotations
@@ -84,6 +85,9 @@ class HandingReader(DatagramReader):
 
 class HandingCodec(Codec):
     """The codec of `codec=off`."""
+
+    def __init__(self) -> None:
+        self.opened = {}
 
     def encode(self, message: Message) -> bytes:
         """The bytes, with the message."""

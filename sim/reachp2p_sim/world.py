@@ -235,13 +235,21 @@ class World:
 
     # Machines
 
-    def add_nodes(self, count: int, *, within: float = 0.0, seeds: Sequence[str] = (SEEDS,)) -> list[Host]:
+    def add_nodes(
+        self,
+        count: int,
+        *,
+        within: float = 0.0,
+        seeds: Sequence[str] = (SEEDS,),
+        converged: bool = False,
+    ) -> list[Host]:
         """Add machines and start them, all at once or at moments drawn from the next `within` seconds.
 
-        The first machine of a world becomes the seed node of all, itself included.
+        The first machine of a world becomes the seed node of all, itself included. `converged`: they start at once and
+        have each other's heads after a tenth of a second; nobody joins.
         """
         before = len(self.nodes)
-        self.perform(AddNodes(count=count, within=within, seeds=tuple(seeds)))
+        self.perform(AddNodes(count=count, within=within, seeds=tuple(seeds), converged=converged))
         return self.nodes[before:]
 
     def add_node(self, *, seeds: Sequence[str] = (SEEDS,)) -> Host:

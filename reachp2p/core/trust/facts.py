@@ -29,6 +29,8 @@ from reachp2p.errors import LocalProtocolError
 DIGEST_BYTES = 16
 CACHE_MAX = 16_384
 """As many facts as a view may have members."""
+SHARED_MAX = 262_144
+"""Facts in a memory that several checkers share."""
 CACHE_BYTES_MAX = 33_554_432
 """Of signed bytes held by the cache. A head or usual record has 250 to 700, so `CACHE_MAX` is met first."""
 
@@ -82,13 +84,21 @@ class FactChecker:
     """
 
     def __init__(
-        self, verifier: Verifier, cluster_id: str, counters: Counters, *, cache_max: int = CACHE_MAX
+        self,
+        verifier: Verifier,
+        cluster_id: str,
+        counters: Counters,
+        *,
+        cache_max: int = CACHE_MAX,
+        opened: dict[bytes, Checked[Fact]] | None = None,
     ) -> None:
+        """`opened`: a memory that several checkers with one verifier share; else it has its own."""
         self._verifier = verifier
         self._cluster_id = cluster_id
         self._counters = counters
         self._cache_max = cache_max
-        self._cache: dict[bytes, Checked[Fact]] = {}
+        self._shared = opened
+        self._cache: dict[bytes, Checked[Fact]] = {} if opened is None else opened
         """By the signed bytes, oldest first: they are held anyway, and to find them is cheaper than to digest them."""
         self._cache_bytes = 0
 
@@ -119,7 +129,11 @@ class FactChecker:
         return len(self._cache)
 
     def _remember(self, checked: Checked[F]) -> None:
+        if self._shared is not None and len(self._shared) >= SHARED_MAX:
+            self._shared.clear()  # whatever is in use is opened once more
         self._cache[checked.data] = checked  # type: ignore[assignment]  # Checked is only read
+        if self._shared is not None:
+            return
         self._cache_bytes += len(checked.data)
         while len(self._cache) > self._cache_max or self._cache_bytes > CACHE_BYTES_MAX:
             oldest = next(iter(self._cache))

@@ -7,6 +7,7 @@ itself the signing, verifying and decoding; sizes and contents of what travels a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from reachp2p.core.ids import Life, NodeId
 from reachp2p.core.wire.codec import RejectedCall, decode_messages, encode_message, pack_messages
@@ -15,7 +16,10 @@ from reachp2p.core.wire.messages import Message
 
 
 class Codec:
-    """The functions of `codec` and `datagram` behind one object. It keeps nothing; engines may share it."""
+    """The functions of `codec` and `datagram` behind one object. Engines may share it."""
+
+    opened: dict[bytes, Any] | None = None
+    """Facts by their bytes that any of the engines has opened, for all of them; None: each opens them for itself."""
 
     def encode(self, message: Message) -> bytes:
         """One message; see `encode_message`."""

@@ -6,42 +6,58 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
+from reachp2p_sim import trace
 from reachp2p_sim.processor import BACKLOG_MAX
 from reachp2p_sim.selection import Selection
 from reachp2p_sim.steps.base import Step
 
 if TYPE_CHECKING:
+    from reachp2p_sim.host import Host
     from reachp2p_sim.world import World
 
 Seconds = Annotated[float, Meta(ge=0)]
+INTRODUCED_AFTER = 0.1
+"""Seconds from the start of converged machines to their knowing each other: each has its life on disk by then."""
 
 
 class AddNodes(Step, frozen=True, kw_only=True):
     """Add machines, and start them at moments drawn from the next `within` seconds unless `start` is false.
 
-    `names` are chosen when it is done, if there are none: the next free ones.
+    `names` are chosen when it is done, if there are none: the next free ones. `converged` ones start at once and have
+    each other's heads a moment later, as if they had lived together for long: no join is simulated.
     """
 
     count: Annotated[int, Meta(ge=0, le=10_000)] = 0
     within: Seconds = 0.0
     seeds: tuple[str, ...] = ("seeds",)
     start: bool = True
+    converged: bool = False
     names: tuple[str, ...] = ()
 
     machines: ClassVar[tuple[str, ...]] = ("names",)
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be both."""
+        if self.converged and (self.within or not self.start):
+            raise ValueError("converged machines start at once: leave out `within` and `start`")
 
     def resolved(self, world: World) -> Step:
         """With the names of the machines to come."""
         if self.names:
             return self
         names = tuple(world.next_names(self.count))
-        return AddNodes(within=self.within, seeds=self.seeds, start=self.start, names=names)
+        return AddNodes(
+            within=self.within, seeds=self.seeds, start=self.start, converged=self.converged, names=names
+        )
 
     def perform(self, world: World) -> None:
         """Build them all, then start each at its moment."""
-        hosts = [world.build(name, world.signing.signer(name), self.seeds) for name in self.names]
+        seeds = () if self.converged else self.seeds
+        hosts = [world.build(name, world.signing.signer(name), seeds) for name in self.names]
         if not self.start:
             return
+        if self.converged:
+            world.timeline.after(INTRODUCED_AFTER, _introduce, (world, hosts, self.seeds))
         for host in hosts:
             if self.within:
                 moment = world.randomness.stream("start", host.name).random() * self.within
@@ -240,6 +256,18 @@ class ShowName(Step, frozen=True, kw_only=True):
         """Names are for people: nothing is decided by them."""
         for host in world.hosts(self.hosts):
             host.shown_name = self.shown
+
+
+def _introduce(argument: tuple[World, list[Host], tuple[str, ...]]) -> None:
+    """Let each know the heads of all."""
+    world, hosts, seeds = argument
+    running = [host for host in hosts if host.is_running]
+    heads = [head for host in running if (head := host.engine.head()) is not None]
+    for host in running:
+        world.trace.text(trace.COMMAND, world.now, host.index, f"learns {len(heads)} heads")
+        host.seeds = seeds
+        host.engine.learn(heads, host.now)
+        host.settle()
 
 
 def start(world: World, name: str, take_over: bool = False) -> None:
