@@ -19,9 +19,11 @@ from reachp2p.core.wire.cose import SIGNATURE_BYTES
 from reachp2p.core.wire.datagram import BODY_BYTES_MAX, Datagram, DatagramReader, DatagramWriter
 from reachp2p.core.wire.engine_codec import Codec
 from reachp2p.core.wire.limits import WireError
-from reachp2p.core.wire.messages import Ack, Message
+from reachp2p.core.wire.messages import Ack, HeadUpdate, Message
 
 _BLANK = bytes(SIGNATURE_BYTES)
+UPDATES_MAX = 65_536
+"""Encoded heads that are remembered; beyond it all are forgotten, which costs encoding them again."""
 
 
 class EncodedMessage(bytes):
@@ -88,11 +90,21 @@ class HandingCodec(Codec):
 
     def __init__(self) -> None:
         self.opened = {}
+        self._updates: dict[bytes, EncodedMessage] = {}
+        """By the signed bytes in them: what circulates is held once, too."""
 
     def encode(self, message: Message) -> bytes:
         """The bytes, with the message."""
+        if type(message) is HeadUpdate:
+            known = self._updates.get(message.head)
+            if known is not None:
+                return known
         encoded = EncodedMessage(encode_message(message))
         encoded.message = message
+        if type(message) is HeadUpdate:
+            if len(self._updates) >= UPDATES_MAX:
+                self._updates.clear()
+            self._updates[message.head] = encoded
         return encoded
 
     def pack(self, encoded: Sequence[bytes]) -> bytes:

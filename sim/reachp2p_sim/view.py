@@ -6,6 +6,8 @@ with `engine.members()`, so that the events are proven complete, too.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 from reachp2p.core.events import Event, MemberChanged, MemberState
@@ -18,6 +20,12 @@ class Held(msgspec.Struct, frozen=True):
     life: Life
     incarnation: int
     state: MemberState
+
+
+@lru_cache(maxsize=65_536)
+def _held(life: Life, incarnation: int, state: MemberState) -> Held:
+    """One object for all who hold the same."""
+    return Held(life, incarnation, state)
 
 
 class View:
@@ -36,7 +44,7 @@ class View:
         if known is not None and known.state is MemberState.ALIVE:
             self.alive ^= fingerprint(known.life)
         if event.new is not None:
-            self.members[event.node] = Held(event.life, event.incarnation, event.new)
+            self.members[event.node] = _held(event.life, event.incarnation, event.new)
             if event.new is MemberState.ALIVE:
                 self.alive ^= fingerprint(event.life)
 

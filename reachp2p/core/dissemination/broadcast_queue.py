@@ -29,7 +29,7 @@ class Kind(IntEnum):
 _KINDS = tuple(Kind)
 
 
-class Entry(msgspec.Struct):
+class Entry(msgspec.Struct, gc=False):
     """One update on its way."""
 
     kind: Kind

@@ -68,7 +68,7 @@ def rank_after(old: MemberState, seen: Precedence) -> MemberState:
             return old
 
 
-class Member(msgspec.Struct):
+class Member(msgspec.Struct, gc=False):
     """One row of the member table. Everything but `node` belongs to the life in `head` and ends with it."""
 
     node: NodeId

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import Enum
+from typing import Any
 
 import msgspec
 
@@ -37,7 +38,11 @@ class Outcome(Enum):
     FULL = "full"
 
 
-class Shelf(msgspec.Struct):
+_EMPTY: dict[Any, Any] = {}
+"""What a shelf has until it has something; never written to. Most shelves of a large group stay so."""
+
+
+class Shelf(msgspec.Struct, gc=False):
     """The records of one node's life."""
 
     life: Life
@@ -68,7 +73,7 @@ class RecordStore:
         shelf = self._shelves.get(node)
         if shelf is not None and shelf.life == life:
             return []
-        self._shelves[node] = Shelf(life)
+        self._shelves[node] = Shelf(life, records=_EMPTY, ahead=_EMPTY)
         self.version += 1
         return list(shelf.records.values()) if shelf is not None else []
 
@@ -119,6 +124,8 @@ class RecordStore:
 
     def _keep(self, shelf: Shelf, record: Checked[AgentRecord]) -> None:
         self._drop(shelf, record.fact.agent)
+        if not shelf.records:
+            shelf.records = {}
         shelf.records[record.fact.agent] = record
         shelf.size += len(record.data)
 
@@ -134,6 +141,8 @@ class RecordStore:
         if version > shelf.complete + 1 and len(shelf.ahead) >= self._max:
             self._counters.add("registry.ahead_full")  # a delta will say so
             return
+        if not shelf.ahead:
+            shelf.ahead = {}
         shelf.ahead[version] = None
         self._advance(shelf)
 

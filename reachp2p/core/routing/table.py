@@ -27,7 +27,11 @@ POOLS_MAX = 1_024
 """Selectors in use at one node: a few dozen is usual; a caller that invents tag values must not cost memory."""
 
 
-class _Node(msgspec.Struct):
+_NO_AGENTS: dict[str, Instance] = {}
+"""What a node has until it offers something; never written to. In a large group most offer nothing."""
+
+
+class _Node(msgspec.Struct, gc=False):
     """What is believed about a node, and its agents."""
 
     state: MemberState | None = None
@@ -71,7 +75,9 @@ class RoutingTable:
 
     def put_instance(self, node: NodeId, agent: str, info: InstanceInfo) -> bool:
         """An agent of a node was registered or has changed; false if it is as it was."""
-        entry = self._nodes.setdefault(node, _Node())
+        entry = self._nodes.get(node)
+        if entry is None:
+            entry = self._nodes[node] = _Node(agents=_NO_AGENTS)
         old = entry.agents.get(agent)
         if old is not None and old.info == info:
             return False
@@ -107,7 +113,7 @@ class RoutingTable:
         if entry is None:
             if state is None:
                 return False
-            entry = self._nodes[node] = _Node()
+            entry = self._nodes[node] = _Node(agents=_NO_AGENTS)
         elif (entry.state, entry.refused, entry.name, entry.life) == (state, refused, node_name, life):
             return False
         if life != entry.life or (state is MemberState.ALIVE and entry.state is not state):
@@ -155,6 +161,8 @@ class RoutingTable:
         if new is None:
             del entry.agents[agent]
         else:
+            if not entry.agents:
+                entry.agents = {}
             entry.agents[agent] = new
         self._rename(self._agents, agent, key, new)
         offered = new.info.capabilities if new is not None else {}

@@ -28,7 +28,8 @@ class Fencing(Checker):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._stopped: dict[tuple[int, int], str] = {}
-        self._highest: dict[tuple[int, int, NodeId], Life] = {}
+        self._highest: dict[tuple[int, int], dict[NodeId, Life]] = {}
+        """By process, then by node."""
         self._together_since: dict[NodeId, float] = {}
         world.on_event.append(self._on_event)
         world.on_invoke.append(self._on_invoke)
@@ -45,15 +46,15 @@ class Fencing(Checker):
         elif isinstance(event, Fenced):
             self._stopped[process] = "fenced"
         elif isinstance(event, MemberChanged) and event.new is not None:
-            key = (*process, event.node)
-            known = self._highest.get(key)
-            self._highest[key] = event.life if known is None else max(known, event.life)
+            held = self._highest.setdefault(process, {})
+            known = held.get(event.node)
+            held[event.node] = event.life if known is None else max(known, event.life)
         elif isinstance(event, CallEnded) and event.code == 0 and event.payload:
             self._on_result(host, event)
 
     def _on_result(self, host: Host, event: CallEnded) -> None:
         node, life = read_reply(event.payload)
-        highest = self._highest.get((host.index, host.process, node))
+        highest = self._highest.get((host.index, host.process), {}).get(node)
         if highest is not None and life < highest:
             self.fail(f"took a result of life {life} of {short(node)} although it holds life {highest}", host)
 

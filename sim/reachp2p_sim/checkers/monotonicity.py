@@ -6,6 +6,8 @@ the version grows inside a life. A new process starts anew, and so does the memo
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p.core.ids import Life, NodeId, short
 from reachp2p.core.views import MemberView
@@ -18,6 +20,7 @@ RANK = {MemberState.ALIVE: 0, MemberState.SUSPECT: 1, MemberState.DEAD: 2, Membe
 Evidence = tuple[Life, bool, int, int]
 
 
+@lru_cache(maxsize=65_536)  # many hold the same: one tuple for all of them
 def evidence(life: Life, state: MemberState, incarnation: int) -> Evidence:
     """What is held about a member, in the order of evidence."""
     has_left = state is MemberState.LEFT
