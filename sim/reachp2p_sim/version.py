@@ -14,7 +14,10 @@ import reachp2p_sim
 from reachp2p.core import ids
 
 PACKAGE = "reachp2p"
-_APART = {"cli", "commands", "campaign", "papers", "recording", "report", "shrink", "store", "environment"}
+_APART = {
+    "campaign", "cli", "commands", "difference", "environment", "papers", "recording", "report", "shiviz", "shrink",
+    "store", "stored", "watch",
+}  # fmt: skip
 """Parts of the simulator that look at runs and change none."""
 
 

@@ -21,6 +21,7 @@ from reachp2p_sim.commands.shared import (
     Settings,
     pairs,
     print_json,
+    say,
     usage,
 )
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from reachp2p_sim.recording import Recorder
     from reachp2p_sim.run import RunConfig, RunResult
     from reachp2p_sim.store import Store
+    from reachp2p_sim.watch import Watch
     from reachp2p_sim.world import World
 
 STORE = Path("store")
@@ -64,6 +66,13 @@ def run(
     determinism: Annotated[
         bool, typer.Option(help="Run it a second time in another process and compare the trace digests.")
     ] = True,
+    watch: Annotated[bool, typer.Option("--watch", help="Show it in the terminal while it goes on.")] = False,
+    pace: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001, help="With --watch: seconds of run time a second; as fast as it goes if not given."
+        ),
+    ] = None,
     code: Annotated[
         str | None, typer.Option(help="The code that a replay line was printed by; another one is told.")
     ] = None,
@@ -78,9 +87,21 @@ def run(
     except UsageError as error:
         usage(str(error))
     tell_other_code(code)
+    if pace is not None and not watch:
+        usage("--pace means nothing without --watch")
     keep = Keep(None if no_store else store, log, record)
-    _, exit_code = carry_out(config, keep, determinism, as_json)
+    _, exit_code = carry_out(config, keep, determinism, as_json, _view(config, pace) if watch else None)
     raise typer.Exit(exit_code)
+
+
+def _view(config: RunConfig, pace: float | None) -> Watch | None:
+    """The live view, or None (and a word about it) where there is no terminal to draw on."""
+    if not sys.stdout.isatty() or not sys.stderr.isatty():
+        say("--watch is off: this is no terminal")
+        return None
+    from reachp2p_sim.watch import Watch
+
+    return Watch(config.command().removeprefix("reachp2p-sim run "), pace)
 
 
 @dataclass(slots=True, frozen=True)
@@ -103,7 +124,9 @@ def tell_other_code(code: str | None) -> None:
         )
 
 
-def carry_out(config: RunConfig, keep: Keep, determinism: bool, as_json: bool) -> tuple[RunResult, int]:
+def carry_out(
+    config: RunConfig, keep: Keep, determinism: bool, as_json: bool, watch: Watch | None = None
+) -> tuple[RunResult, int]:
     """Run, keep and print; returns the result and the exit code. Exits at once if it cannot be run."""
     from reachp2p_sim.checkers.determinism import judge, second_run
     from reachp2p_sim.recording import Recorder
@@ -118,13 +141,18 @@ def carry_out(config: RunConfig, keep: Keep, determinism: bool, as_json: bool) -
         worlds.append(world)
         if recorder is not None:
             recorder.attach(world)
+        if watch is not None:
+            watch.attach(world)
 
     began_at = time.monotonic()
     try:
         if keeper is not None:
             keeper.prepare()
         other = second_run(config) if determinism else None
-        with nullcontext() if keep.log is None else keep.log.open("w", encoding="utf-8") as lines:
+        with (
+            nullcontext() if keep.log is None else keep.log.open("w", encoding="utf-8") as lines,
+            nullcontext() if watch is None else watch,
+        ):
             result = run_scenario(config, lines, attach)
         if keep.record is not None:
             keep.record.write_text(record_of(worlds[0], config), encoding="utf-8")
