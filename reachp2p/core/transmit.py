@@ -110,6 +110,8 @@ class Transmitter:
                 if ticket in item.after:
                     self._drop(item, "message.not_durable")
             self._held = [item for item in self._held if ticket not in item.after]
+        if not self._held:
+            return []
         ready = [item for item in self._held if not self._waits(item)]
         self._held = [item for item in self._held if self._waits(item)]
         return ready

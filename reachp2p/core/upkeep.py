@@ -6,6 +6,7 @@ quiet node wakes for its probes and little else.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import ceil, log2
 
 import msgspec
@@ -152,7 +153,9 @@ class Upkeep:
         self._last_gossip = now
         self._gossips = False
         parts = self._parts
-        reachable = [m.node for m in parts.table if self._hears_gossip(m, now)]
+        reachable: Sequence[NodeId] = parts.table.nodes
+        if not parts.table.all_present:
+            reachable = [m.node for m in parts.table if self._hears_gossip(m, now)]
         fanout = min(self._protocol.gossip_fanout, len(reachable))
         if not self._protocol.rules.infection:
             fanout = len(reachable)

@@ -7,7 +7,7 @@ answers with what changed. Bound: `members_max` rows; a head about a further nod
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -135,6 +135,16 @@ class MemberTable:
 
     def __contains__(self, node: NodeId) -> bool:
         return node in self._rows
+
+    @property
+    def nodes(self) -> Sequence[NodeId]:
+        """The nodes of all rows, in order. Valid until the table changes."""
+        return self._order
+
+    @property
+    def all_present(self) -> bool:
+        """Whether every row is ALIVE or SUSPECT."""
+        return self._present == len(self._order)
 
     @property
     def size(self) -> int:
