@@ -14,6 +14,7 @@ from statistics import median
 
 from reachp2p_sim.recording.beliefs import Change
 from reachp2p_sim.recording.findings import Episode, Findings
+from reachp2p_sim.recording.lives import LifeSpan
 from reachp2p_sim.recording.recorder import Settled
 from reachp2p_sim.report import words
 from reachp2p_sim.report.acts import acts
@@ -270,6 +271,8 @@ def _conflicts(findings: Findings) -> list[Moment]:
             )
             text = f"Two lives of {name}'s key run at once: {rivals}."
             moments.append(Moment(conflict.opened_at, "conflict", text))
+        for span in conflict.lives:
+            moments += _first_seen(findings, span, name)
         for at, host, text in conflict.events:
             moments.append(Moment(at, "conflict", f"{findings.name(host)} {text}."))
         if conflict.winner is not None and conflict.agreed_at is not None and len(conflict.lives) > 1:
@@ -283,6 +286,29 @@ def _conflicts(findings: Findings) -> list[Moment]:
                 )
             )
     return moments
+
+
+def _first_seen(findings: Findings, span: LifeSpan, name: str) -> list[Moment]:
+    """When another node first held a life that came to a key already in use."""
+    first = next(
+        (
+            change
+            for change in findings.recorder.beliefs.changes
+            if change.life == span.life and change.subject == span.host and change.new == "ALIVE"
+        ),
+        None,
+    )
+    if first is None or any(span.began_at <= s.began_at for s in _others(findings, span)):
+        return []
+    text = (
+        f"{findings.name(first.observer)} is the first to hold {name} under epoch {span.life.epoch}, that of "
+        f"{findings.name(span.host)}, {words.seconds(first.at - span.began_at)} after that life began."
+    )
+    return [Moment(first.at, "conflict", text)]
+
+
+def _others(findings: Findings, span: LifeSpan) -> list[LifeSpan]:
+    return [s for s in findings.recorder.lives.spans if s.node == span.node and s is not span]
 
 
 _SAYINGS: dict[str, Callable[[str], str]] = {

@@ -116,7 +116,7 @@ def _tiles(summary: dict[str, Any]) -> list[dict[str, str]]:
     numbers = summary["recording"]
     tiles = [
         _tile(
-            "nodes",
+            "machines",
             words.count(len(numbers["by_node"])),
             f"{words.seconds(summary['simulated_seconds'])} simulated",
         )
