@@ -94,6 +94,7 @@ class Parts:
             self.table,
             self.health,
             self._probe_link,
+            self._relay_link,
             effects=effects,
             timers=timers,
             rng=rng,
@@ -186,6 +187,12 @@ class Parts:
         """See for ourselves whether a member's process answers: a proven link, a new life, or a refusal."""
         if member.addresses:
             self.links.ensure(member.node, member.addresses, now)
+
+    def _relay_link(self, node: NodeId, ping: Ping) -> None:
+        """The ping of a helper over a link, if there is one: its target may be where no datagram gets in."""
+        link = self.links.link_to(node) if self.settings.protocol.rules.link_probes else None
+        if link is not None:
+            self.links.send(link, ping)
 
     def _probe_link(self, node: NodeId, nonce: bytes, now: float) -> None:
         """The probe over a link beside the indirect ones (UDP may be blocked)."""

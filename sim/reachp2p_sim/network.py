@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["Conditions", "Network", "mask"]
 
 HELD_MAX = 1_000_000
-ALL = (1 << 20) - 1
+ALL = -1
 """Every host there may be, as a mask."""
 LAYERS_MAX = 4_096
 """Named weathers at once, and cuts, and holds."""

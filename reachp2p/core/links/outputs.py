@@ -23,7 +23,8 @@ class LinkUp(msgspec.Struct, frozen=True):
 
 
 class LinkMessage(msgspec.Struct, frozen=True):
-    """A message from a proven link. Pings are answered already and do not appear here."""
+    """A message from a proven link. Pings are answered already and do not appear here, but for those that a
+    helper sends for another node: that one must be convinced by our signature on a datagram."""
 
     link: LinkId
     node: NodeId

@@ -405,8 +405,10 @@ class Links:
         match message:
             case Ping() if link.state is LinkState.PARTING:
                 self._counters.add("dropped.message.after_goodbye")
+            case Ping() if message.origin is not None and link.node is not None and link.life is not None:
+                outputs.append(LinkMessage(link.id, link.node, link.life, message))
             case Ping():
-                self.send(link.id, Ack(nonce=message.nonce, origin=message.origin))
+                self.send(link.id, Ack(nonce=message.nonce))
             case Ack():
                 if message.nonce != link.ping_nonce and link.node is not None and link.life is not None:
                     outputs.append(LinkMessage(link.id, link.node, link.life, message))

@@ -1,7 +1,9 @@
 """Failure detection, one member at a time (SWIM §3.1 and §4.3, Lifeguard §IV.A).
 
 Every period the next member of a shuffled list is pinged; without an Ack in time, `indirect_probes` helpers ping it for
-us and a probe over a link runs beside them (UDP may be blocked). Whoever answers at any time in the round ends it.
+us and a probe over a link runs beside them (UDP may be blocked). One helper is a successor of the target in NodeId
+order, to which it keeps a link: so a member is reached behind an address translator that lets nothing in. Whoever
+answers at any time in the round ends it.
 A round that is not answered fails; what that means is decided elsewhere (`detector`). The same round object serves the
 probe that must fail before a member is buried (docs/protocol/membership.md).
 """
@@ -101,6 +103,7 @@ class Prober:
         table: MemberTable,
         health: LocalHealth,
         probe_link: Callable[[NodeId, bytes, float], None],
+        relay_link: Callable[[NodeId, Ping], None],
         *,
         effects: Effects,
         timers: Timers,
@@ -112,6 +115,7 @@ class Prober:
         self._table = table
         self._health = health
         self._probe_link = probe_link
+        self._relay_link = relay_link
         self._effects = effects
         self._timers = timers
         self._rng = rng
@@ -208,14 +212,29 @@ class Prober:
         if round_ is None:
             return
         round_.indirect = True
-        others = [m.node for m in self._table if m.state is MemberState.ALIVE and m.node != round_.node]
-        round_.helpers = self._rng.sample(others, min(self._protocol.indirect_probes, len(others)))
+        round_.helpers = self._choose_helpers(round_.node)
         self._timers.set(ProbeEnds(nonce), round_.ends)
         timeout_ms = min(60_000, max(1, int((round_.ends - now) * 1000)))
         for helper in round_.helpers:
             self._effects.send(helper, PingReq(nonce=nonce, target=round_.node, timeout_ms=timeout_ms))
         self._counters.add("probe.indirect")
         self._probe_link(round_.node, nonce, now)
+
+    def _choose_helpers(self, target: NodeId) -> list[NodeId]:
+        """Drawn from all ALIVE members, but for one that the target keeps a link to: one of its successors, if possible
+        one that has answered us, for two may be out of reach of each other."""
+        others = [m.node for m in self._table if m.state is MemberState.ALIVE and m.node != target]
+        helpers = self._rng.sample(others, min(self._protocol.indirect_probes, len(others)))
+        if helpers and self._protocol.rules.link_probes:
+            successors = self._table.successors(self._protocol.successor_links, of=target)
+            linked = [node for node in successors if self._has_answered(node)] or successors
+            if linked and not any(node in linked for node in helpers):
+                helpers[-1] = linked[self._rng.randrange(len(linked))]
+        return helpers
+
+    def _has_answered(self, node: NodeId) -> bool:
+        member = self._table.get(node)
+        return member is not None and bool(member.reached)
 
     def on_ack(
         self, nonce: bytes, source: NodeId, life: Life, address: Address | None, now: float
@@ -284,7 +303,9 @@ class Prober:
             return
         timeout = request.timeout_ms / 1000
         self._relays[request.nonce] = Relay(origin, origin_address, target.node)
-        self._effects.send(target.node, Ping(nonce=request.nonce, origin=origin))
+        ping = Ping(nonce=request.nonce, origin=origin)
+        self._effects.send(target.node, ping)
+        self._relay_link(target.node, ping)
         if self._protocol.rules.lha_probe:
             self._timers.set(RelayNackDue(request.nonce), now + timeout * self._protocol.nack_fraction)
         self._timers.set(RelayEnds(request.nonce), now + timeout)

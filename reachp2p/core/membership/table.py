@@ -151,13 +151,20 @@ class MemberTable:
         """n of the formulas: ALIVE and SUSPECT members plus this node."""
         return self._present + 1
 
-    def successors(self, count: int) -> list[NodeId]:
-        """The next `count` ALIVE members after this node in NodeId order, around the end."""
-        start = bisect_left(self._order, self._own)
+    def successors(self, count: int, of: NodeId | None = None) -> list[NodeId]:
+        """The next `count` ALIVE members after a node (this one) in NodeId order, around the end.
+
+        Of another node, this one may be among them: it counts, and is not named.
+        """
+        order, begin = self._order, self._own
+        if of is not None:
+            order, begin = list(order), of
+            insort(order, self._own)
+        start = bisect_left(order, begin)
         found: list[NodeId] = []
-        for node in self._order[start:] + self._order[:start]:
-            if self._rows[node].state is MemberState.ALIVE:
+        for node in order[start:] + order[:start]:
+            if node != of and (node == self._own or self._rows[node].state is MemberState.ALIVE):
                 found.append(node)
                 if len(found) == count:
                     break
-        return found
+        return [node for node in found if node != self._own]

@@ -5,7 +5,9 @@ from __future__ import annotations
 from statistics import median
 
 from reachp2p.core.events import Event, MemberChanged, MemberState
+from reachp2p_sim.agreement import agreed
 from reachp2p_sim.budgets import healing
+from reachp2p_sim.gateways import Answer
 from reachp2p_sim.host import Host
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
 from reachp2p_sim.steps.work import CAPABILITY
@@ -35,6 +37,43 @@ class Changes:
     def most(self) -> int:
         """Changes of the least steady view."""
         return max(self.by_pair.values(), default=0)
+
+
+@scenario(
+    "behind-nat",
+    "two nodes are behind address translators without a port mapping: nobody can dial them or probe them",
+    nodes=12,
+    nodes_min=4,
+    cases=("B59", "B3.31"),
+    group="network",
+    hidden=2,
+    answer="silence",
+    seconds=150.0,
+)
+def behind_nat(world: World, options: Options) -> None:
+    """B59: they are members like others, no view flaps about them, and whoever is linked to one can call it."""
+    hidden_count = min(int(options.number("hidden")), options.nodes - 2)
+    answer: Answer = "refused" if options.text("answer") == "refused" else "silence"
+    hosts = world.add_nodes(options.nodes - hidden_count, within=1.0)
+    hidden = [world.add_node() for _ in range(hidden_count)]
+    world.translate(*hidden, answer=answer)
+    world.run(2)
+    world.start(*hidden)
+    world.offer(*hidden)
+    world.timings["all_see_all"] = world.run_until(agreed, limit=30)
+    world.run(10)
+    changes = Changes(world, hidden)
+    world.call_in_a_loop(*hosts[::3])
+    world.run(options.number("seconds"))
+    world.timings["changes_most"] = changes.most
+    codes = world.ledger.codes
+    failed = sum(count for code, count in codes.items() if code)
+    world.timings["calls_failed"], world.timings["calls"] = failed, sum(codes.values())
+    require(world, not changes.dead, f"a node behind a translator was given up: {changes.dead[:3]}")
+    require(world, changes.most <= 2, f"a view of a node behind a translator changed {changes.most} times")
+    odd = [code for code in codes if code not in (0, 1303, 1401, 1411)]
+    require(world, not odd, f"calls ended with the codes {sorted(codes)}")
+    settle(world, healing(options.nodes, world.protocol))
 
 
 @scenario(

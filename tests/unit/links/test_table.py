@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reachp2p.core.effects import CloseLink, Dial, LinkEnd, SendFrame
-from reachp2p.core.ids import Address, LinkId
+from reachp2p.core.ids import Address, LinkId, NodeId
 from reachp2p.core.links.outputs import LinkDown, LinkMessage, LinkUp
 from reachp2p.core.settings import Protocol
 from reachp2p.core.wire.codec import encode_message, pack_messages
@@ -203,6 +203,15 @@ def test_a_ping_is_answered_at_once_and_acks_go_up() -> None:
     net.run()
     assert a.received == [Ack(nonce=NONCE)]
     assert b.received == []
+
+
+def test_a_ping_for_another_node_goes_up_because_that_one_needs_a_signed_answer() -> None:
+    net, a, b, _ = linked()
+    ping = Ping(nonce=NONCE, origin=NodeId(bytes(32)))
+    a.send(b, ping)
+    net.run()
+    assert a.received == []
+    assert b.received == [ping]
 
 
 def test_nothing_is_sent_on_a_link_that_is_not_there_or_not_proven() -> None:

@@ -85,6 +85,32 @@ def test_helpers_are_alive_members_and_as_many_as_there_are() -> None:
     assert [(node, m.nonce) for node, m in watch.sent if isinstance(m, PingReq)] == [(node_id(2), nonce)]
 
 
+@pytest.mark.parametrize("target", [1, 20, 40])
+def test_one_helper_is_a_successor_of_the_target(target: int) -> None:
+    """Case B59: it keeps links to its successors, so one of them reaches it where no datagram gets in."""
+    order = [node_id(number) for number in range(1, 41)]
+    place = order.index(node_id(target)) + 1
+    successors = (order[place:] + order[:place])[:3]
+    for seed in range(20):
+        watch = Watch(*range(1, 41), rng=seeded(seed))
+        start(watch, target)
+        watch.run(0.9)
+        helpers = [node for node, m in watch.sent if isinstance(m, PingReq)]
+        assert len(set(helpers)) == 3
+        assert set(helpers) & set(successors)
+
+
+def test_that_helper_is_one_that_has_answered_us() -> None:
+    """Two members behind translators cannot dial each other, so one is no help in reaching the other."""
+    for seed in range(20):
+        watch = Watch(*range(1, 41), rng=seeded(seed))
+        nonce = start(watch, 3)
+        watch.ack(nonce, Author(3).head())
+        start(watch, 1)
+        watch.run(0.9)
+        assert node_id(3) in [node for node, m in watch.sent if isinstance(m, PingReq)]
+
+
 @pytest.mark.parametrize("direct", [True, False])
 def test_an_ack_ends_the_round_at_any_time_whichever_way_it_came(direct: bool) -> None:
     watch = Watch(1, 2, 3)
@@ -307,6 +333,7 @@ def test_a_helper_pings_hands_the_ack_back_whole_and_is_done() -> None:
     watch = Watch(1, 2)
     ping_req(watch)
     assert watch.sent == [(node_id(1), Ping(nonce=NONCE, origin=node_id(2)))]
+    assert watch.relayed_over_links == [(node_id(1), Ping(nonce=NONCE, origin=node_id(2)))]
     assert watch.prober.on_relayed(NONCE, node_id(1), b"the whole datagram") == (
         node_id(2),
         address(2),

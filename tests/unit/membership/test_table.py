@@ -232,6 +232,15 @@ def test_successors_are_the_next_alive_members_around_the_end() -> None:
     assert Desk().table.successors(3) == []
 
 
+def test_among_the_successors_of_another_this_node_counts_and_is_not_named() -> None:
+    desk = Desk(own=50)
+    desk.fill(10, 20, 60, 70, 80)
+    assert desk.table.successors(3, of=node_id(60)) == [node_id(n) for n in (70, 80, 10)]
+    assert desk.table.successors(3, of=node_id(10)) == [node_id(n) for n in (20, 60)]
+    assert desk.table.successors(3, of=node_id(20)) == [node_id(n) for n in (60, 70)]
+    assert desk.table.successors(9, of=node_id(20)) == [node_id(n) for n in (60, 70, 80, 10)]
+
+
 # Case B01: the address is only an attribute
 
 

@@ -51,6 +51,7 @@ class Watch:
         self.health = LocalHealth(self.protocol.health_max)
         self.queue = BroadcastQueue(self.protocol.broadcast_queue_max, self.counters)
         self.probed_links: list[tuple[NodeId, bytes]] = []
+        self.relayed_over_links: list[tuple[NodeId, Ping]] = []
         self.dialled: list[NodeId] = []
         self.changes: list[Change] = []
         self.relayed: list[tuple[NodeId, Address, Message]] = []
@@ -60,6 +61,7 @@ class Watch:
             self.table,
             self.health,
             lambda node, nonce, now: self.probed_links.append((node, nonce)),
+            lambda node, ping: self.relayed_over_links.append((node, ping)),
             effects=self.effects,
             timers=self.timers,
             rng=chance,
