@@ -33,6 +33,8 @@ class View:
 
     def __init__(self) -> None:
         self.members: dict[NodeId, Held] = {}
+        self.before: Held | None = None
+        """What was held about the member that the last event speaks of, before that event."""
         self.alive = 0
         """XOR of the life ids of ALIVE members: equal sets, equal number (life ids are random, 128 bits)."""
 
@@ -40,7 +42,7 @@ class View:
         """Follow an event."""
         if not isinstance(event, MemberChanged):
             return
-        known = self.members.pop(event.node, None)
+        known = self.before = self.members.pop(event.node, None)
         if known is not None and known.state is MemberState.ALIVE:
             self.alive ^= fingerprint(known.life)
         if event.new is not None:

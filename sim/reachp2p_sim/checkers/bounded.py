@@ -21,7 +21,7 @@ from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.host import Host
 from reachp2p_sim.world import World
 
-LOOK_INTERVAL = 0.5
+LOOK_INTERVAL = 1.0
 TIMERS_FIXED = 64
 """Timers that a node has whatever it does, generously."""
 TIMERS_EACH = 4
@@ -68,7 +68,7 @@ BOUNDS: dict[str, Callable[[Mapping[str, int], Protocol], int]] = {
 
 
 class Bounded(Checker):
-    """Judges every datagram as it is sent, and the gauges of one node after the other, one each half second."""
+    """Judges every datagram as it is sent, and the gauges of one node after the other, one a second."""
 
     name = "bounded"
     invariant = "I-BOUND"

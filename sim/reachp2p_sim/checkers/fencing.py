@@ -8,8 +8,8 @@ a lower one. And two running processes with one key that reach each other do not
 from __future__ import annotations
 
 from reachp2p.core.effects import Invoke
-from reachp2p.core.events import CallEnded, Event, Fenced, MemberChanged, Paused, Resumed
-from reachp2p.core.ids import Life, NodeId, short
+from reachp2p.core.events import CallEnded, Event, Fenced, Paused, Resumed
+from reachp2p.core.ids import NodeId, short
 from reachp2p_sim.budgets import dissemination, healing, suspicion_maximum
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.host import Host
@@ -28,8 +28,6 @@ class Fencing(Checker):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._stopped: dict[tuple[int, int], str] = {}
-        self._highest: dict[tuple[int, int], dict[NodeId, Life]] = {}
-        """By process, then by node."""
         self._together_since: dict[NodeId, float] = {}
         world.on_event.append(self._on_event)
         world.on_invoke.append(self._on_invoke)
@@ -45,18 +43,16 @@ class Fencing(Checker):
             self._stopped.pop(process, None)
         elif isinstance(event, Fenced):
             self._stopped[process] = "fenced"
-        elif isinstance(event, MemberChanged) and event.new is not None:
-            held = self._highest.setdefault(process, {})
-            known = held.get(event.node)
-            held[event.node] = event.life if known is None else max(known, event.life)
         elif isinstance(event, CallEnded) and event.code == 0 and event.payload:
             self._on_result(host, event)
 
     def _on_result(self, host: Host, event: CallEnded) -> None:
         node, life = read_reply(event.payload)
-        highest = self._highest.get((host.index, host.process), {}).get(node)
-        if highest is not None and life < highest:
-            self.fail(f"took a result of life {life} of {short(node)} although it holds life {highest}", host)
+        held = host.view.members.get(node)
+        if held is not None and life < held.life:
+            self.fail(
+                f"took a result of life {life} of {short(node)} although it holds life {held.life}", host
+            )
 
     def _on_invoke(self, host: Host, invoke: Invoke) -> None:
         stopped = self._stopped.get((host.index, host.process))
@@ -65,7 +61,11 @@ class Fencing(Checker):
 
     def _look(self) -> None:
         world = self.world
+        if len(world.by_node) == len(world.nodes):
+            return  # no key has two machines
         for node, hosts in world.by_node.items():
+            if len(hosts) < 2:
+                continue
             running = [host for host in hosts if host.is_running and host.life is not None]
             if len(running) < 2 or not world.is_calm:
                 self._together_since.pop(node, None)

@@ -6,10 +6,10 @@ the version grows inside a life. A new process starts anew, and so does the memo
 
 from __future__ import annotations
 
-from functools import lru_cache
+from array import array
 
 from reachp2p.core.events import Event, MemberChanged, MemberState
-from reachp2p.core.ids import Life, NodeId, short
+from reachp2p.core.ids import Life, short
 from reachp2p.core.views import MemberView
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.checkers.rounds import rounds
@@ -17,10 +17,10 @@ from reachp2p_sim.host import Host
 from reachp2p_sim.world import World
 
 RANK = {MemberState.ALIVE: 0, MemberState.SUSPECT: 1, MemberState.DEAD: 2, MemberState.LEFT: 0}
+EMPTY: array[int] = array("Q")
 Evidence = tuple[Life, bool, int, int]
 
 
-@lru_cache(maxsize=65_536)  # many hold the same: one tuple for all of them
 def evidence(life: Life, state: MemberState, incarnation: int) -> Evidence:
     """What is held about a member, in the order of evidence."""
     has_left = state is MemberState.LEFT
@@ -35,38 +35,53 @@ class Monotonicity(Checker):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._held: dict[tuple[int, int], dict[NodeId, Evidence]] = {}
-        self._versions: dict[tuple[int, int], dict[NodeId, tuple[Life, int, int]]] = {}
+        self._versions: dict[int, tuple[int, array[int]]] = {}
+        """By host: its process, and the numbers that it holds about each machine, packed."""
         world.on_event.append(self._on_event)
         rounds(world).on_look.append(self._look)
 
     def _on_event(self, host: Host, event: Event) -> None:
         if not isinstance(event, MemberChanged):
             return
-        held = self._held.setdefault((host.index, host.process), {})
-        if event.new is None:
-            held.pop(event.node, None)
+        before = host.view.before
+        if event.new is None or before is None:
             return
         new = evidence(event.life, event.new, event.incarnation)
-        old = held.get(event.node)
-        if old is not None and new < old:
+        old = evidence(before.life, before.state, before.incarnation)
+        if new < old:
             self.fail(
-                f"{short(event.node)} went from {_told(old)} back to {_told(new)} ({event.reason})", host
+                f"{event.name or short(event.node)} went from {_told(old)} back to {_told(new)} ({event.reason})",
+                host,
             )
-        held[event.node] = new
 
     def _look(self, host: Host, members: list[MemberView]) -> None:
-        versions = self._versions.setdefault((host.index, host.process), {})
+        process, versions = self._versions.get(host.index, (0, EMPTY))
+        if process != host.process:
+            versions = array("Q")
+        versions.extend([0] * (len(self.world.nodes) - len(versions)))
+        self._versions[host.index] = (host.process, versions)
         for member in members:
-            old = versions.get(member.node)
-            new = (member.life, member.incarnation, member.version)
-            if (
-                old is not None
-                and old[0] == new[0]
-                and (new[1] < old[1] or (new[1] == old[1] and new[2] < old[2]))
-            ):
-                self.fail(f"{member.name} went from version {old[1:]} back to {new[1:]} in one life", host)
-            versions[member.node] = new
+            machines = self.world.by_node.get(member.node, ())
+            if len(machines) != 1:
+                continue  # of two lives at one epoch either may have gone further
+            index = machines[0].index
+            old, new = versions[index], _packed(member)
+            if new < old:
+                self.fail(
+                    f"{member.name} went from epoch, incarnation, version {_unpacked(old)} back to {_unpacked(new)}",
+                    host,
+                )
+            versions[index] = new
+
+
+def _packed(member: MemberView) -> int:
+    """Eight bytes a pair of nodes, because there are n² of them; small worlds do not count as far as this can."""
+    left = member.state is MemberState.LEFT
+    return member.life.epoch << 44 | left << 43 | member.incarnation << 24 | member.version
+
+
+def _unpacked(numbers: int) -> tuple[int, int, int]:
+    return numbers >> 44, numbers >> 24 & 0x7FFFF, numbers & 0xFFFFFF
 
 
 def _told(held: Evidence) -> str:

@@ -8,7 +8,7 @@ a head must have been valid by the node's own wall clock when it was taken up.
 from __future__ import annotations
 
 from reachp2p.core.events import Event, MemberChanged, MemberState, RecordChanged
-from reachp2p.core.ids import short
+from reachp2p.core.ids import NodeId, short
 from reachp2p.core.views import MemberView
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.checkers.rounds import rounds
@@ -27,6 +27,8 @@ class Ownership(Checker):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
+        self._right: dict[NodeId, MemberView] = {}
+        """The last row about each node that was found right: most nodes hold the same."""
         world.on_event.append(self._on_event)
         rounds(world).on_look.append(self._look)
 
@@ -68,18 +70,32 @@ class Ownership(Checker):
             self.fail(f"offers {what}, which its key has not signed in the life {life} that is held", host)
 
     def _look(self, host: Host, members: list[MemberView]) -> None:
-        heads = self.world.signed.heads
         for member in members:
-            said = heads.get((member.node, member.life, member.incarnation), ())
-            left = member.state is MemberState.LEFT
-            if not member.is_self and not any(
-                one.head.version == member.version
-                and one.head.left is left
-                and tuple(one.head.addresses) == member.addresses
-                for one in said
+            known = self._right.get(member.node)
+            if (
+                known is not None
+                and known.version == member.version
+                and known.incarnation == member.incarnation
+                and known.state is member.state
+                and known.life == member.life
+                and known.addresses == member.addresses
             ):
-                self.fail(
-                    f"holds version {member.version} of {member.name} at {[str(a) for a in member.addresses]}, "
-                    "which its key has never signed so",
-                    host,
-                )
+                continue
+            if not member.is_self:
+                self._judge_row(host, member)
+            self._right[member.node] = member
+
+    def _judge_row(self, host: Host, member: MemberView) -> None:
+        left = member.state is MemberState.LEFT
+        said = self.world.signed.heads.get((member.node, member.life, member.incarnation), ())
+        if not any(
+            one.head.version == member.version
+            and one.head.left is left
+            and tuple(one.head.addresses) == member.addresses
+            for one in said
+        ):
+            self.fail(
+                f"holds version {member.version} of {member.name} at {[str(a) for a in member.addresses]}, which its "
+                "key has never signed so",
+                host,
+            )

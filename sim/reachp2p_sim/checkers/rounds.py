@@ -1,5 +1,5 @@
-"""One look at one node a second, shared by all checkers that read member lists: building one costs as much as a dozen
-messages, and several checkers want the same."""
+"""A look at one node a second, shared by all checkers that read member lists: building one costs as much as a dozen
+messages, and several checkers want the same. In a large world looks are rarer."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from reachp2p_sim.host import Host
 from reachp2p_sim.world import World
 
 LOOK_INTERVAL = 1.0
+ROWS_MAX = 64
+"""Rows that are read a second, so that the share of the checkers in the cost of a run does not grow with the world."""
 Look: TypeAlias = Callable[[Host, list[MemberView]], None]
 
 _ROUNDS: WeakKeyDictionary[World, Rounds] = WeakKeyDictionary()
@@ -24,10 +26,15 @@ class Rounds:
         self.on_look: list[Look] = []
         self._world = world
         self._turn = -1
+        self._credit = 0
         world.every(LOOK_INTERVAL, self._look)
 
     def _look(self) -> None:
         nodes = self._world.nodes
+        self._credit = min(self._credit + ROWS_MAX, max(ROWS_MAX, len(nodes)))
+        if self._credit < len(nodes):
+            return
+        self._credit -= len(nodes)
         for _ in nodes:
             self._turn = (self._turn + 1) % len(nodes)
             if nodes[self._turn].is_running and not nodes[self._turn].is_paused:

@@ -37,7 +37,11 @@ class TruthfulEvents(Checker):
             if not member.is_self:
                 others += 1
                 known = told.get(member.node)
-                if known is None or known.state is not member.state or known.life != member.life:
+                if (
+                    known is None
+                    or known.state is not member.state
+                    or (known.life is not member.life and known.life != member.life)
+                ):
                     self._fail(host, member.name, known, f"{member.state.value} in life {member.life}")
         if others != len(told):
             answered = {member.node for member in members}
