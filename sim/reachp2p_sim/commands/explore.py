@@ -1,0 +1,127 @@
+"""`reachp2p-sim explore --for 10m`: runs with everything drawn, and every failure printed and kept."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reachp2p_sim.commands.run import STORE, STORE_VARIABLE
+from reachp2p_sim.commands.shared import FAIL, UNFINISHED, AsJson, MutantName, leave, print_json, usage
+
+if TYPE_CHECKING:
+    from reachp2p_sim.campaign.explore import Bounds, Found
+    from reachp2p_sim.run import RunConfig
+
+STORED_MAX = 10
+"""Failures that are run once more and kept with a report; all others are told with their line."""
+RUN_SECONDS_MAX = 3_600.0
+
+
+def explore(
+    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="How long: 90s, 10m, 8h.")] = "10m",
+    runs: Annotated[int | None, typer.Option(min=1, help="How many runs, instead of --for.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="What all is drawn from; a new one each time if not given.")
+    ] = None,
+    mutant: MutantName = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Processes at once; all cores if not given.")
+    ] = None,
+    store: Annotated[
+        Path, typer.Option(envvar=STORE_VARIABLE, help="Where failing runs are kept with a report.")
+    ] = STORE,
+    as_json: AsJson = False,
+) -> None:
+    """Draw runs until the time is over: nodes, weather, constants, and how many faults of which kinds."""
+    from reachp2p_sim.campaign.explore import Found, drawn
+    from reachp2p_sim.campaign.pool import WorkersFailed
+    from reachp2p_sim.run import UsageError, check
+
+    chosen = time.time_ns() % 2**31 if seed is None else seed
+    found = Found(chosen)
+    try:
+        bounds = _bounds(duration, runs)
+        check(drawn(chosen, 0, mutant))
+        print(f"exploring from seed {chosen}", file=sys.stderr)
+        _explore(bounds, found, mutant, workers or os.cpu_count() or 1, store, as_json)
+    except UsageError as error:
+        usage(str(error))
+    except WorkersFailed as error:
+        leave(str(error), UNFINISHED)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        _print(found)
+    if found.failed or found.lost:
+        raise typer.Exit(FAIL)
+
+
+def _bounds(duration: str, runs: int | None) -> Bounds:
+    from reachp2p_sim.campaign.explore import Bounds
+    from reachp2p_sim.durations import seconds_of
+    from reachp2p_sim.run import UsageError
+
+    if runs is not None:
+        return Bounds(runs=runs)
+    seconds = seconds_of(duration)
+    if seconds is None:
+        raise UsageError(f"--for {duration}: write a time such as 90s, 10m or 8h")
+    return Bounds(seconds=seconds)
+
+
+def _explore(
+    bounds: Bounds, found: Found, mutant: str | None, workers: int, store: Path, as_json: bool
+) -> None:
+    from reachp2p_sim.campaign.pool import Pool
+
+    with Pool(workers, RUN_SECONDS_MAX) as pool:
+        for outcome in pool.outcomes(bounds.tasks(found.seed, mutant)):
+            failure = found.take(outcome)
+            if failure is None:
+                continue
+            if failure["what"] != "lost" and found.failed <= STORED_MAX:
+                failure["store"] = _keep(outcome[0].config, store)
+            out = sys.stderr if as_json else sys.stdout
+            print(f"FAIL {failure['what']}: {failure['message']}", file=out)
+            if failure.get("store"):
+                print(f"  report  {failure['store']}", file=out)
+            print(f"  replay: {failure['replay']}", file=out, flush=True)
+
+
+def _keep(config: RunConfig, store: Path) -> str | None:
+    """Run it once more, recorded, and keep its report; returns the folder, or None if it could not be kept."""
+    from reachp2p_sim.recording import Recorder
+    from reachp2p_sim.run import run_scenario
+    from reachp2p_sim.store import Store, StoreError
+
+    recorder = Recorder()
+    began_at = time.monotonic()
+    result = run_scenario(config, attach=recorder.attach)
+    recorder.finish(result)
+    try:
+        return str(Store(store).write(config, result, recorder, time.monotonic() - began_at))
+    except StoreError as error:
+        print(f"reachp2p-sim: {error}", file=sys.stderr)
+        return None
+
+
+def _print(found: Found) -> None:
+    print(
+        f"{found.runs} runs from seed {found.seed}: {found.failed} failed, {found.lost} lost; "
+        f"{found.simulated_seconds:.0f} s simulated in {found.cpu_seconds:.0f} s of CPU"
+    )
+    if found.failed_by:
+        print(
+            "  broken    " + ", ".join(f"{what} {times}" for what, times in sorted(found.failed_by.items()))
+        )
+    if found.runs:
+        shares = (f"{branch} {runs / found.runs:.0%}" for branch, runs in sorted(found.branches.items()))
+        print("  seen in   " + ", ".join(shares))
+    print("  steps     " + ", ".join(f"{word} {times}" for word, times in sorted(found.steps.items())))
