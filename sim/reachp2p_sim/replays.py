@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import dataclass
+from os.path import isdir  # of a line that is too long for a path it says no, where pathlib raises
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,8 @@ class Past:
 def past_run(text: str) -> Past:
     """The run that a line or a folder is of; of a campaign its first failure. Raises `UsageError`."""
     path = Path(text)
-    if path.is_dir() or path.name == SUMMARY:
-        return _in_folder(path if path.is_dir() else path.parent)
+    if isdir(path) or path.name == SUMMARY:
+        return _in_folder(path if isdir(path) else path.parent)
     words = _words(text)
     if "run" not in words:
         raise UsageError(f"{text}: no folder, and no line: {_WHAT} is wanted")

@@ -24,7 +24,7 @@ MESSAGES_MAX = 64
 
 @dataclass(slots=True)
 class Doubt:
-    """One member that is SUSPECT in one view."""
+    """One member that is SUSPECT in one view, since a time on its own clock."""
 
     life: Life
     incarnation: int
@@ -63,7 +63,7 @@ class Verdicts(Checker):
         signed = self.world.signed.heads.get((event.node, event.life, event.incarnation), ())
         addresses = tuple({address: None for one in signed for address in one.head.addresses})
         doubts[event.node] = Doubt(
-            event.life, event.incarnation, self.world.now, addresses, host.engine.is_probing(event.node)
+            event.life, event.incarnation, host.now, addresses, host.engine.is_probing(event.node)
         )
         if host.index not in self._listening:
             self._listening[host.index] = listen(host, sent=self._on_sent)
@@ -72,7 +72,7 @@ class Verdicts(Checker):
         name = event.name or short(event.node)
         if doubt is None or (doubt.life, doubt.incarnation) != (event.life, event.incarnation):
             self.fail(f"declared {name} DEAD without a doubt that could be refuted: {event.reason}", host)
-        took, least = self.world.now - doubt.since, self.world.protocol.probe_interval
+        took, least = host.now - doubt.since, self.world.protocol.probe_interval
         if took < least - 1e-6:
             self.fail(
                 f"declared {name} DEAD {took:.3f} s after it became SUSPECT; {least:g} s at least", host

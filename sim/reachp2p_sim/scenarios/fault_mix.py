@@ -12,8 +12,10 @@ from random import Random
 from typing import Any, TypeAlias
 
 from reachp2p_sim.host import Host
+from reachp2p_sim.hostile import BEHAVIOURS
 from reachp2p_sim.shapes import SHAPES
 from reachp2p_sim.steps import Step
+from reachp2p_sim.steps.hostility import TurnHostile
 from reachp2p_sim.steps.machines import CrashAtWrite, SetClock, SetDisk, StepClock, StrobeClock
 from reachp2p_sim.steps.paths import (
     Direction,
@@ -72,6 +74,7 @@ class FaultMix:
         self.stepped: set[str] = set()
         self.saved: list[Host] = []
         self.clones: list[Host] = []
+        self.hostile: list[Host] = []
         self.joined = 0
         kinds = [kind for kind in FAULTS if chance.random() < 0.5] or [chance.choice(list(FAULTS))]
         self.weights = {kind: chance.expovariate(1.0) for kind in kinds}
@@ -275,6 +278,18 @@ def _clone(mix: FaultMix) -> Sequence[Step]:
     return [Partition(left=(twin.name, *sorted(side)), right="rest"), Start(hosts=(twin.name,))]
 
 
+def _hostile(mix: FaultMix) -> Sequence[Step]:
+    """One in five at most turns against the others, or against a few."""
+    if len(mix.hostile) >= len(mix.hosts) // 5:
+        return ()
+    host = mix.one(running=True)
+    if host is None or host in mix.hostile:
+        return ()
+    mix.hostile.append(host)
+    victims = mix.some() if mix.chance.random() < 0.3 else None
+    return [TurnHostile(hosts=(host.name,), behaviour=mix.chance.choice(list(BEHAVIOURS)), victims=victims)]
+
+
 def _replay(mix: FaultMix) -> Sequence[Step]:
     hosts = mix.some() if mix.chance.random() < 0.5 else None
     return [ListenIn(), Replay(hosts=hosts, limit=mix.chance.randint(20, 300), within=5.0)]
@@ -353,6 +368,7 @@ FAULTS: dict[str, Drawer] = {
     "strobe": _strobe,
     "disk": _disk,
     "clone": _clone,
+    "hostile": _hostile,
     "replay": _replay,
     "join": _join,
 }

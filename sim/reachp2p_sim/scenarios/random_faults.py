@@ -23,7 +23,7 @@ CORE_SHARE = 0.6
     nodes_min=4,
     cases=("B3.30",),
     group="random",
-    reaches=tuple(branch for branch in BRANCHES if branch != "equivocation-proof"),
+    reaches=tuple(BRANCHES),
     seconds=120.0,
     rate=0.3,
 )
@@ -44,11 +44,11 @@ def random_faults(world: World, options: Options) -> None:
 def _heal_a_core(mix: FaultMix) -> list[Host]:
     """Declare a drawn part of the machines the core and make it sound, with all paths; what is elsewhere stays broken.
 
-    Nobody in the core shares a key with a clone: which of the two goes on is not for us to say. A part of the others is
-    cut off for good.
+    Nobody in the core is hostile or shares a key with a clone: which of two goes on is not for us to say. A part of the
+    others is cut off for good.
     """
     world, chance = mix.world, mix.chance
-    single = [host for host in mix.hosts if len(world.by_node[host.node]) == 1]
+    single = [host for host in mix.hosts if len(world.by_node[host.node]) == 1 and host not in mix.hostile]
     count = max(LIVE_MIN, round(CORE_SHARE * len(mix.hosts)))
     core = _in_order(chance.sample(range(len(single)), min(count, len(single))), single)
     names = tuple(host.name for host in core)
