@@ -51,7 +51,7 @@ def _digest(hash_seed: str, *arguments: str) -> str:
 
 
 def test_one_seed_has_one_trace_in_every_process() -> None:
-    """Case B68: with 32 nodes and faults of every kind; that one process agrees with itself is a checker of every run."""
+    """Case B68: 32 nodes and all kinds of faults; that one process agrees with itself is a checker of every run."""
     run = ("random-faults", "--nodes", "32", "--seed", "2", "--set", "seconds=20", "--set", "rate=1")
     assert _digest("1", *run) == _digest("2", *run)
 
