@@ -38,6 +38,7 @@ from reachp2p_sim.disk import Disk
 from reachp2p_sim.links import End
 from reachp2p_sim.processor import Processor
 from reachp2p_sim.tap import Tap
+from reachp2p_sim.upgrade import NextEngine
 from reachp2p_sim.view import View
 from reachp2p_sim.workload import Application
 
@@ -73,6 +74,8 @@ class Host:
         self.name = name
         self.shown_name: str | None = None
         """The display name that the node tells others, if it is not `name`; two machines may share one."""
+        self.is_upgraded = False
+        """From its next start on it runs the next release (`upgrade.py`)."""
         self.address = address
         self.signer = signer
         self.disk = disk
@@ -231,7 +234,8 @@ class Host:
             take_over=take_over,
             protocol=world.protocol,
         )
-        engine = self._engine = world.engine_factory(
+        factory = NextEngine if self.is_upgraded else world.engine_factory
+        engine = self._engine = factory(
             self.settings,
             signer=self.signer,
             verifier=world.signing.verifier,

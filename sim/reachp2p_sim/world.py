@@ -76,6 +76,7 @@ from reachp2p_sim.steps.processes import (
     ShowName,
     SlowDown,
     Start,
+    Upgrade,
     crash,
 )
 from reachp2p_sim.steps.replays import ListenIn, Replay
@@ -271,6 +272,10 @@ class World:
         `disk` is `kept`, `lost`, or the name of an image (`save_disk`).
         """
         self.perform(Restart(hosts=_names(hosts), disk=disk, moved=moved, take_over=take_over))
+
+    def upgrade(self, *hosts: Host) -> None:
+        """Let machines run the next release of the program from their next start on (`upgrade.py`)."""
+        self.perform(Upgrade(hosts=_names(hosts)))
 
     def pause(self, *hosts: Host) -> None:
         """Take the processor away: messages wait, nothing is lost."""

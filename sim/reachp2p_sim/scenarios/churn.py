@@ -10,6 +10,7 @@ from reachp2p_sim.host import Host
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle, stopped
 from reachp2p_sim.steps.work import CAPABILITY
 from reachp2p_sim.tap import listen
+from reachp2p_sim.upgrade import NEW_KEY, NEW_VALUE, held_head
 from reachp2p_sim.world import World
 
 LIVE_MIN = 3
@@ -121,6 +122,45 @@ def rolling_restart(world: World, options: Options) -> None:
         require(
             world, [life.epoch for life in host.lives] == [1, 2], f"{host.name} had the lives {host.lives}"
         )
+    codes = world.ledger.codes
+    require(world, set(codes) == {0}, f"calls ended as {dict(sorted(codes.items()))}")
+
+
+@scenario(
+    "rolling-upgrade",
+    "half of the nodes are restarted with the next release, which says things that the others do not know yet",
+    nodes=12,
+    nodes_min=4,
+    cases=("B3.32",),
+    group="churn",
+    every=5.0,
+    seconds=30.0,
+)
+def rolling_upgrade(world: World, options: Options) -> None:
+    """B3.32: optional keys are kept as they were signed, unknown messages skipped, new demands rejected; both counted.
+
+    Views are equal and calls succeed all the time, between any two releases.
+    """
+    hosts = grow(world, options, work=False)
+    world.offer(*hosts)
+    world.call_in_a_loop(*hosts[::3], think_time=0.3, waits=True)
+    world.run(5)
+    upgraded, others = hosts[1::2], hosts[::2]
+    world.upgrade(*upgraded)
+    for host in upgraded:
+        world.restart(host)
+        world.run(options.number("every"))
+    world.run(options.number("seconds"))
+    (newcomer,) = world.add_nodes(1)
+    settle(world, healing(len(world.running), world.protocol))
+    for host in (*others, newcomer):
+        counters = host.engine.diagnostics()
+        for name in ("skipped.message.unknown_number", "dropped.message.unknown_key"):
+            require(world, counters.get(name, 0) > 0, f"{host.name} has not counted {name}")
+        for other in upgraded:
+            head = held_head(host.engine, other.node)
+            is_kept = head is not None and head.extensions == {NEW_KEY: NEW_VALUE}
+            require(world, is_kept, f"{host.name} holds {head} of {other.name}: the new key is not kept")
     codes = world.ledger.codes
     require(world, set(codes) == {0}, f"calls ended as {dict(sorted(codes.items()))}")
 

@@ -270,6 +270,20 @@ def _introduce(argument: tuple[World, list[Host], tuple[str, ...]]) -> None:
         host.settle()
 
 
+class Upgrade(Step, frozen=True, kw_only=True):
+    """Let machines run the next release from their next start on: it sends what the present one does not know."""
+
+    hosts: Selection
+
+    machines: ClassVar[tuple[str, ...]] = ("hosts",)
+    disturbs: ClassVar[bool] = False
+
+    def perform(self, world: World) -> None:
+        """What runs goes on until it is restarted."""
+        for host in world.hosts(self.hosts):
+            host.is_upgraded = True
+
+
 def start(world: World, name: str, take_over: bool = False) -> None:
     """Start a process unless one runs there."""
     host = world.host(name)
