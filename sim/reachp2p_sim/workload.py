@@ -196,11 +196,8 @@ class Application:
         host, loop = self.host, self.loops[number]
         if process != host.process or not host.is_running or self.is_leaving:
             return
-        if (
-            loop.waits
-            and number not in self._ready
-            and not host.engine.is_callable(loop.query.capability or "")
-        ):
+        is_first = loop.waits and number not in self._ready
+        if is_first and (host.life is None or not host.engine.is_callable(loop.query.capability or "")):
             host.world.timeline.after(LOOK_AGAIN_AFTER, self._call, argument)
             return
         self._ready.add(number)
