@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from reachp2p_sim.cli import main
 from reachp2p_sim.recording import Recorder, lines, tables
 from reachp2p_sim.recording.findings import Findings
 from reachp2p_sim.report import curves, words
@@ -190,6 +191,66 @@ def test_a_full_disk_leaves_no_half_run(monkeypatch: pytest.MonkeyPatch, tmp_pat
     with pytest.raises(StoreError, match="No space left on device"):
         store(BROKEN, tmp_path)
     assert list((tmp_path / "steady").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("words_", "code", "verdict"),
+    [
+        (("steady", "--nodes", "4", "--set", "seconds=5"), 2, "steady, 4 nodes, seed 0: PASS"),
+        (("steady", "--nodes", "8", "--mutant", "table-without-limit"), 1, "steady, 8 nodes, seed 0: FAIL"),
+    ],
+)
+def test_the_verdict_is_told_although_the_disk_is_full(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    words_: tuple[str, ...],
+    code: int,
+    verdict: str,
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("reachp2p_sim.store.os.fsync", full)
+    command = ["reachp2p-sim", "run", *words_, "--no-determinism", "--store", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", command)
+    assert main() == code
+    captured = capsys.readouterr()
+    assert captured.out.startswith(verdict)
+    assert f"{tmp_path / 'steady'}: the run could not be stored: No space left on device" in captured.err
+
+
+def test_json_names_the_folder(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    command = [
+        "reachp2p-sim",
+        "run",
+        "steady",
+        "--nodes",
+        "4",
+        "--set",
+        "seconds=5",
+        "--no-determinism",
+        "--json",
+    ]
+    monkeypatch.setattr("sys.argv", [*command, "--store", str(tmp_path)])
+    assert main() == 0
+    result = json.loads(capsys.readouterr().out)
+    assert read_summary(Path(result["store"]))["trace_digest"] == result["trace_digest"]
+    monkeypatch.setattr("sys.argv", [*command, "--no-store"])
+    assert main() == 0
+    assert json.loads(capsys.readouterr().out)["store"] is None
+
+
+def test_acts_that_nothing_came_of_are_told_together() -> None:
+    recorder = Recorder()
+    result = run_scenario(RunConfig("leave-rejoin", seed=1, nodes=5), attach=recorder.attach)
+    recorder.finish(result)
+    narrative = tell(Findings(recorder))
+    assert sum(p.step.word() == "leave" for p in recorder.world.performed) == 20
+    assert len(narrative.chapters) < 30
+    assert any("times in turn" in chapter.title for chapter in narrative.chapters)
 
 
 def test_the_story_tells_first_doubt_verdict_and_agreement_of_a_crash() -> None:

@@ -52,6 +52,9 @@ def read(data: Any, is_frame: bool) -> list[tuple[str, int, Any]]:
     body = data[data[:1] == _OPENING :] if is_frame else data[HEADER_BYTES:-SIGNATURE_BYTES]
     try:
         items = cbor2.loads(body)
+        if len(items) == 1:  # most: the array's head is one byte, the rest is the message
+            number, fields = items[0]
+            return [(_NAMES.get(number, f"number {number}"), len(body) - 1, fields)]
         return [
             (_NAMES.get(number, f"number {number}"), len(cbor2.dumps((number, fields))), fields)
             for number, fields in items

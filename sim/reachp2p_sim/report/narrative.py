@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import groupby
 from math import inf
 from operator import attrgetter
 from statistics import median
@@ -20,6 +21,8 @@ from reachp2p_sim.report import words
 from reachp2p_sim.report.acts import acts
 
 MOMENTS_MAX = 240
+QUIET_MIN = 3
+"""From so many acts in a row on that nothing came of, they are told together."""
 SINGLE_SUBJECTS_MAX = 3
 """Up to so many subjects get a sentence each; more are told together."""
 
@@ -68,7 +71,23 @@ def tell(findings: Findings) -> Narrative:
             1e-6 if moment.kind == "equal" else 0.0
         )  # seen at the moment of the next act, and true before it
         _cause(chapters, moment.at - early).moments.append(moment)
-    return Narrative(chapters, len(moments) - len(kept))
+    return Narrative(_shortened(chapters), len(moments) - len(kept))
+
+
+def _shortened(chapters: list[Chapter]) -> list[Chapter]:
+    """Acts that nothing came of are told together, if there are several in a row."""
+    told: list[Chapter] = []
+    for has_moments, group in groupby(chapters, key=lambda chapter: bool(chapter.moments)):
+        quiet = list(group)
+        if has_moments or len(quiet) < QUIET_MIN:
+            told += quiet
+            continue
+        titles = list(dict.fromkeys(chapter.title for chapter in quiet))
+        shown = "; ".join(titles[:3]) + (f"; {len(titles) - 3} acts more" if len(titles) > 3 else "")
+        if len(quiet) > len(titles):
+            shown += f" ({len(quiet)} times in turn, until {words.moment(quiet[-1].at)} s)"
+        told.append(Chapter(quiet[0].at, shown, quiet[0].kind, quiet[-1].short))
+    return told
 
 
 # Doubts and verdicts
