@@ -1,0 +1,302 @@
+"""Groups whose probing is written down: who probes whom and when, how rounds end, when heads arrive.
+
+The engines are those that ship; notes are taken beside them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import ceil
+
+import msgspec
+from msgspec.structs import replace
+
+from reachp2p.core.engine import Engine
+from reachp2p.core.events import Event, MemberChanged, MemberState
+from reachp2p.core.ids import Entropy, NodeId, Rng
+from reachp2p.core.membership.member import Member
+from reachp2p.core.membership.probe import ProbeResult
+from reachp2p.core.membership.table import Change
+from reachp2p.core.settings import Protocol, Settings
+from reachp2p.core.trust.signer import Signer, Verifier
+from reachp2p.core.wire.engine_codec import Codec
+from reachp2p_sim.host import Host
+from reachp2p_sim.network import Conditions
+from reachp2p_sim.papers import presets
+from reachp2p_sim.world import World
+
+SETTLE = 5.0
+"""Seconds after the start, in which everybody knows everybody from the first moment."""
+
+
+@dataclass(slots=True)
+class Notes:
+    """What is written down. Empty until `is_on`, so that the start leaves no trace in it."""
+
+    is_on: bool = False
+    failures_count: bool = True
+    """Whether anything follows from a failed probe; if not, it is only noted."""
+    probes: list[tuple[float, NodeId, NodeId]] = field(default_factory=list)
+    """(now, prober, target) of each round begun."""
+    failed: int = 0
+    """Rounds that nobody answered."""
+
+
+def watched(
+    protocol: Protocol, conditions: Conditions, seed: int, nodes: int
+) -> tuple[World, list[Host], Notes]:
+    """A settled group whose probing is noted from now on."""
+    notes = Notes()
+
+    def build(
+        settings: Settings, *, signer: Signer, verifier: Verifier, rng: Rng, entropy: Entropy, codec: Codec
+    ) -> Engine:
+        engine = Engine(settings, signer=signer, verifier=verifier, rng=rng, entropy=entropy, codec=codec)
+        _watch(engine, signer.node, notes, world)
+        return engine
+
+    world = World(seed, protocol=protocol, codec="off", engine_factory=build)
+    hosts = world.add_nodes(nodes, converged=True)
+    world.run(SETTLE)
+    world.set_weather(delay=conditions.delay, spread=conditions.spread, loss=conditions.loss)
+    world.run(2 * protocol.probe_interval)
+    notes.is_on = True
+    return world, hosts, notes
+
+
+def _watch(engine: Engine, node: NodeId, notes: Notes, world: World) -> None:
+    prober, detector = engine._parts.prober, engine._parts.detector
+    begin, judge = prober.probe, detector.on_probe
+
+    def probe(member: Member, now: float) -> bool:
+        has_begun = begin(member, now)
+        if has_begun and notes.is_on:
+            notes.probes.append((world.now, node, member.node))
+        return has_begun
+
+    def on_probe(result: ProbeResult, now: float) -> list[Change]:
+        if not result.answered:
+            notes.failed += notes.is_on
+            if not notes.failures_count:
+                return []
+        return judge(result, now)
+
+    prober.probe = probe  # type: ignore[method-assign]
+    detector.on_probe = on_probe  # type: ignore[method-assign]
+
+
+class ProbingCase(msgspec.Struct, frozen=True):
+    """A quiet group for some periods of one second."""
+
+    seed: int
+    nodes: int
+    periods: int
+    round_robin: bool
+
+
+class Probing(msgspec.Struct, frozen=True):
+    """`waits`: periods from moments drawn at random to the next probe of a member, as if it had crashed then.
+    `longest`: the most own periods that a member let pass between two probes of another, of `gaps` seen."""
+
+    waits: list[float]
+    longest: int
+    gaps: int
+
+
+SPACING = 10
+"""Periods between two moments of one member: their waits are independent (longer ones have a chance of e^-10)."""
+
+
+def measure_probing(case: ProbingCase) -> Probing:
+    """Until somebody probes a crashed member nobody does anything else than before: so nobody needs to crash."""
+    protocol = presets.swim_2002()
+    rules = replace(protocol.rules, round_robin=case.round_robin)
+    world, hosts, notes = watched(replace(protocol, rules=rules), Conditions(), case.seed, case.nodes)
+    began_at = world.now
+    world.run(case.periods)
+    by_target: dict[NodeId, list[float]] = {host.node: [] for host in hosts}
+    turn: dict[NodeId, int] = dict.fromkeys(by_target, 0)
+    last: dict[tuple[NodeId, NodeId], int] = {}
+    longest = gaps = 0
+    for at, prober, target in notes.probes:
+        by_target[target].append(at)
+        turn[prober] += 1
+        before = last.get((prober, target))
+        if before is not None:
+            longest, gaps = max(longest, turn[prober] - before), gaps + 1
+        last[prober, target] = turn[prober]
+    chance = world.randomness.stream("moments")
+    waits = []
+    for times in by_target.values():
+        place = 0
+        for start in range(0, case.periods - 2 * SPACING, SPACING):
+            moment = began_at + start + chance.random() * SPACING / 2
+            while place < len(times) and times[place] < moment:
+                place += 1
+            if place < len(times):
+                waits.append(times[place] - moment)
+    return Probing(waits, longest, gaps)
+
+
+def rounds(wait: float) -> int:
+    """A wait in whole rounds that begin at the crash, as SWIM counts (§3.1)."""
+    return max(1, ceil(wait))
+
+
+class LoadCase(msgspec.Struct, frozen=True):
+    """A quiet group of nodes as they ship."""
+
+    seed: int
+    nodes: int
+    periods: int
+
+
+def measure_load(case: LoadCase) -> list[float]:
+    """Datagrams that each member sends in a period."""
+    world = World(case.seed, codec="off")
+    hosts = world.add_nodes(case.nodes, converged=True)
+    world.run(SETTLE)
+    before = [_sent(host) for host in hosts]
+    world.run(case.periods)
+    return [(_sent(host) - old) / case.periods for host, old in zip(hosts, before, strict=True)]
+
+
+def _sent(host: Host) -> int:
+    return host.engine.diagnostics()["datagrams.sent"]
+
+
+class RateCase(msgspec.Struct, frozen=True):
+    """Healthy members that lose datagrams; nothing follows from a failed probe."""
+
+    seed: int
+    nodes: int
+    loss: float
+    helpers: int
+    periods: int
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """Failed rounds among all."""
+
+    failed: int
+    rounds: int
+
+
+def measure_rate(case: RateCase) -> Rate:
+    """A round fails if ping or Ack is lost and so is, for each helper, one of four datagrams."""
+    protocol = presets.swim_2002(indirect_probes=case.helpers)
+    world, _, notes = watched(protocol, Conditions(loss=case.loss), case.seed, case.nodes)
+    notes.failures_count = False
+    world.run(case.periods)
+    return Rate(notes.failed, len(notes.probes))
+
+
+class NewsCase(msgspec.Struct, frozen=True):
+    """Updates that travel by piggyback alone, one a second, each from a member drawn at random."""
+
+    seed: int
+    nodes: int
+    loss: float
+    updates: int
+
+
+def measure_news(case: NewsCase) -> list[list[float]]:
+    """For each update the periods until each other member held it, sorted; fewer than n − 1 if some never did."""
+    world, hosts, notes = watched(presets.swim_2002(), Conditions(loss=case.loss), case.seed, case.nodes)
+    notes.failures_count = False
+    began_at: dict[tuple[NodeId, int], float] = {}
+    heard: dict[tuple[NodeId, int], dict[int, float]] = {}
+    for host in hosts:
+        _listen(host, world, began_at, heard)
+    chance = world.randomness.stream("updates")
+    idle = list(hosts)
+    for _ in range(case.updates):
+        host = idle.pop(chance.randrange(len(idle)))
+        idle = idle or list(hosts)
+        addresses = (host.address, world.new_address())
+        key = (host.node, host.engine._parts.own.version + 1)
+        began_at[key], heard[key] = world.now, {}
+        host.engine.set_addresses(addresses, host.now)
+        host.settle()
+        world.run(1.0)
+    world.run(40.0)
+    return [sorted(times.values()) for times in heard.values()]
+
+
+def _listen(
+    host: Host,
+    world: World,
+    began_at: dict[tuple[NodeId, int], float],
+    heard: dict[tuple[NodeId, int], dict[int, float]],
+) -> None:
+    table = host.engine._parts.table
+    merge = table.merge
+
+    def merged(head: object, now: float) -> object:
+        seen = merge(head, now)  # type: ignore[arg-type]
+        fact = head.fact  # type: ignore[attr-defined]
+        key = (NodeId(fact.node), fact.version)
+        if key in heard:
+            heard[key].setdefault(host.index, world.now - began_at[key])
+        return seen
+
+    table.merge = merged  # type: ignore[method-assign,assignment]
+
+
+class JoinCase(msgspec.Struct, frozen=True):
+    """Seventeen members that join one after the other (§5.4)."""
+
+    seed: int
+    variant: str
+
+
+class Joins(msgspec.Struct, frozen=True):
+    """The mean size of the group in its members' eyes at the end, and at its largest; members dropped by anybody."""
+
+    size: float
+    peak: float
+    drops: int
+
+
+JOINERS, JOIN_EVERY, JOIN_SECONDS, JOIN_LOSS = 17, 5.0, 175.0, 0.1
+VARIANTS = ("Basic", "+Inf", "+Inf+Susp", "reachp2p")
+
+
+def join_protocol(variant: str) -> Protocol:
+    """T = 2 s, one helper; the suspicion lasts 3·⌈ln(n + 1)⌉ = 9 periods."""
+    if variant == "reachp2p":
+        return presets.reachp2p()
+    protocol = presets.swim_2002(2.0)
+    changes = {
+        "Basic": {"infection": False, "suspicion": False, "gossip_ticks": True},
+        "+Inf": {"suspicion": False},
+        "+Inf+Susp": {},
+    }[variant]
+    return replace(protocol, suspicion_alpha=7.3, rules=replace(protocol.rules, **changes))
+
+
+def measure_joins(case: JoinCase) -> Joins:
+    """Every datagram is lost with a chance of 10 %."""
+    protocol = join_protocol(case.variant)
+    world = World(case.seed, conditions=Conditions(loss=JOIN_LOSS), protocol=protocol, codec="off")
+    drops = [0]
+
+    def note(_: Host, event: Event) -> None:
+        drops[0] += isinstance(event, MemberChanged) and event.new is MemberState.DEAD
+
+    world.on_event.append(note)
+    peak = 0.0
+    while world.now < JOIN_SECONDS:
+        if len(world.nodes) < JOINERS:
+            world.add_nodes(1)
+        world.run(JOIN_EVERY)
+        peak = max(peak, _size(world))
+    return Joins(_size(world), peak, drops[0])
+
+
+def _size(world: World) -> float:
+    sizes = [
+        1 + sum(m.state in (MemberState.ALIVE, MemberState.SUSPECT) for m in host.view.members.values())
+        for host in world.running
+    ]
+    return sum(sizes) / len(sizes)

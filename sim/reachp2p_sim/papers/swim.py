@@ -1,0 +1,406 @@
+"""Das, Gupta, Motivala: SWIM: Scalable Weakly-consistent Infection-style Process Group Membership Protocol (DSN 2002).
+
+Formulas of §3 to §4 and the measurements of §5, with the core that ships: as SWIM describes itself where SWIM is in
+question (`presets.swim_2002`), as it ships for the load and where the paper is to be beaten. `probing` has the set-ups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import log, log2
+from statistics import fmean
+
+from reachp2p_sim import intervals
+from reachp2p_sim.intervals import Estimate
+from reachp2p_sim.papers.base import (
+    Experiment,
+    Figure,
+    Findings,
+    Paper,
+    Row,
+    Scale,
+    around,
+    at_least,
+    at_most,
+)
+from reachp2p_sim.papers.figure import Axis, Series, chart
+from reachp2p_sim.papers.probing import (
+    JOINERS,
+    SPACING,
+    VARIANTS,
+    JoinCase,
+    Joins,
+    LoadCase,
+    NewsCase,
+    Probing,
+    ProbingCase,
+    Rate,
+    RateCase,
+    measure_joins,
+    measure_load,
+    measure_news,
+    measure_probing,
+    measure_rate,
+    rounds,
+)
+
+# First detection (R1.1) and its bound (R1.6)
+
+ROUNDS = 1.582
+"""e/(e − 1): the limit of `expected_rounds` for large n."""
+SIZES = (8, 16, 32, 55, 128)
+
+
+def expected_rounds(nodes: int) -> float:
+    """Rounds until somebody pings a crashed member, if each of n − 1 members draws among n − 1 others (§3.1)."""
+    return 1.0 / (1.0 - (1.0 - 1.0 / (nodes - 1)) ** (nodes - 1))
+
+
+def expected_wait(nodes: int) -> float:
+    """The same in periods if the members do not probe in step: the integral of the chance that nobody has pinged."""
+    others = nodes - 1
+    nobody = (1.0 - 1.0 / others) ** others
+    within = others / nodes * (1.0 - (1.0 - 1.0 / others) ** nodes)
+    return within / (1.0 - nobody)
+
+
+def probing_cases(scale: Scale) -> list[ProbingCase]:
+    """As many moments of each size: 2,000 in a full run."""
+    wanted = scale.pick(700, 2_200)
+    return [
+        ProbingCase(scale.seed + number, nodes, wanted * SPACING // nodes + 3 * SPACING, round_robin)
+        for number, round_robin in enumerate((False, True))
+        for nodes in scale.pick(SIZES[:4], SIZES)
+    ]
+
+
+def judge_probing(_: Scale, done: Sequence[tuple[ProbingCase, Probing]]) -> Findings:
+    """R1.1 with targets drawn at random, which the formula is about; R1.6 with the list that ships."""
+    findings = Findings()
+    means: list[tuple[float, float]] = []
+    lines: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
+    for case, found in done:
+        counted = intervals.mean([float(rounds(wait)) for wait in found.waits])
+        lines[case.round_robin].append((float(case.nodes), counted.value))
+        if case.round_robin:
+            findings.rows += _list_rows(case, found, counted)
+            continue
+        means.append((log(case.nodes), counted.value))
+        findings.rows += [
+            Row(
+                "R1.1",
+                f"{case.nodes} members, targets at random: rounds to the first probe, mean",
+                counted,
+                ROUNDS,
+                "text",
+                around(ROUNDS, 0.08),
+                note=f"for this size the formula gives {expected_rounds(case.nodes):.3f}",
+            ),
+            Row(
+                "R1.1",
+                f"{case.nodes} members, targets at random: time to the first probe, mean",
+                intervals.mean(found.waits),
+                expected_wait(case.nodes),
+                "computed",
+                around(expected_wait(case.nodes), 0.05),
+                unit="periods",
+            ),
+        ]
+    findings.rows.append(
+        Row(
+            "R1.1",
+            "slope of the mean rounds over ln n",
+            intervals.slope([x for x, _ in means], [y for _, y in means]),
+            0.0,
+            "text",
+            (-0.03, 0.03),
+        )
+    )
+    title = "Rounds from a crash to the first probe"
+    findings.figures.append(
+        Figure(
+            "first-probe",
+            title,
+            chart(
+                title,
+                Axis("members", is_log=True),
+                Axis("rounds, mean", low=1.0, high=2.0),
+                [
+                    Series("targets at random (§3.1)", lines[False]),
+                    Series("shuffled list (§4.3)", lines[True]),
+                    Series(
+                        "formula", [(n, expected_rounds(int(n))) for n, _ in lines[False]], is_published=True
+                    ),
+                ],
+            ),
+        )
+    )
+    return findings
+
+
+def _list_rows(case: ProbingCase, found: Probing, counted: Estimate) -> list[Row]:
+    bound = 2 * case.nodes - 1
+    return [
+        Row(
+            "R1.1",
+            f"{case.nodes} members, shuffled list (as it ships): rounds to the first probe, mean",
+            counted,
+        ),
+        Row(
+            "R1.6",
+            f"{case.nodes} members: most own periods between two probes of one member, {found.gaps} pauses",
+            intervals.exact(found.longest, found.gaps),
+            bound,
+            "text",
+            at_most(bound),
+        ),
+    ]
+
+
+# Load (R1.2)
+
+
+def load_cases(scale: Scale) -> list[LoadCase]:
+    """Up to 1,000 members in a full run."""
+    return [LoadCase(scale.seed, n, 60) for n in scale.pick((8, 16, 32), (8, 32, 128, 512, 1_000))]
+
+
+def judge_load(_: Scale, done: Sequence[tuple[LoadCase, list[float]]]) -> Findings:
+    """R1.2."""
+    findings = Findings()
+    for case, found in done:
+        mean = intervals.mean(found)
+        limits = around(2.0, 0.05)
+        name = f"{case.nodes} members: datagrams sent by a member in a period, mean"
+        findings.rows.append(Row("R1.2", name, mean, 2.0, "text", limits))
+    xs = [log2(case.nodes) for case, _ in done]
+    ys = [fmean(found) / 2.0 for _, found in done]
+    findings.rows.append(
+        Row(
+            "R1.2",
+            "change of the load with each doubling of n",
+            intervals.slope(xs, ys),
+            0.0,
+            "text",
+            (-0.01, 0.01),
+        )
+    )
+    return findings
+
+
+# False detections (R1.3)
+
+
+def false_rate(loss: float, helpers: int) -> float:
+    """The chance that a round with a healthy member fails: the direct path, and each of the indirect ones (§3.1)."""
+    delivered = 1.0 - loss
+    return (1.0 - delivered**2) * (1.0 - delivered**4) ** helpers
+
+
+def rate_cases(scale: Scale) -> list[RateCase]:
+    """A million rounds for each in a full run."""
+    grid = scale.pick(((0.1, 1), (0.2, 1), (0.2, 3)), tuple((p, k) for p in (0.05, 0.1, 0.2) for k in (1, 3)))
+    parts = scale.pick(1, 20)
+    return [
+        RateCase(scale.seed + part, 16, loss, helpers, scale.pick(600, 3_200))
+        for loss, helpers in grid
+        for part in range(parts)
+    ]
+
+
+def judge_rate(_: Scale, done: Sequence[tuple[RateCase, Rate]]) -> Findings:
+    """R1.3."""
+    sums: dict[tuple[float, int], list[int]] = {}
+    for case, found in done:
+        total = sums.setdefault((case.loss, case.helpers), [0, 0])
+        total[0] += found.failed
+        total[1] += found.rounds
+    rows = [
+        Row(
+            "R1.3",
+            f"{loss:.0%} loss, k = {helpers}: healthy members that fail a probe, of all probes",
+            intervals.share(failed, rounds_),
+            false_rate(loss, helpers),
+            "computed",
+            around(false_rate(loss, helpers), relative=0.05),
+        )
+        for (loss, helpers), (failed, rounds_) in sums.items()
+    ]
+    remark = (
+        "The paper prints the rate of false detections with a last factor e/(e − 1). With it the expression is the "
+        "rate for each expected detection time (1.58 periods), not for each period; measured here, and computed, is "
+        "the rate for each period."
+    )
+    return Findings(rows=rows, remarks=[remark])
+
+
+# Dissemination (R1.4)
+
+
+def bound(nodes: int) -> float:
+    """lg n + ln n periods."""
+    return log2(nodes) + log(nodes)
+
+
+def news_cases(scale: Scale) -> list[NewsCase]:
+    """Two sizes, three rates of loss."""
+    parts = scale.pick(1, 4)
+    return [
+        NewsCase(scale.seed + part, nodes, loss, scale.pick(60, 100))
+        for nodes in scale.pick((32,), (32, 128))
+        for loss in (0.0, 0.1, 0.3)
+        for part in range(parts)
+    ]
+
+
+def judge_news(_: Scale, done: Sequence[tuple[NewsCase, list[list[float]]]]) -> Findings:
+    """R1.4."""
+    updates: dict[tuple[int, float], list[list[float]]] = {}
+    for case, found in done:
+        updates.setdefault((case.nodes, case.loss), []).extend(found)
+    findings = Findings()
+    for (nodes, loss), all_ in updates.items():
+        limit = bound(nodes) * (1.5 if loss > 0.1 else 1.0)
+        in_time = sum(len(times) == nodes - 1 and times[-1] <= limit for times in all_)
+        last = [times[-1] for times in all_ if len(times) == nodes - 1]
+        name = f"{nodes} members, {loss:.0%} loss"
+        findings.rows += [
+            Row(
+                "R1.4",
+                f"{name}: updates that everybody has within {limit:.1f} periods",
+                intervals.share(in_time, len(all_)),
+                0.99,
+                "computed",
+                at_least(0.99),
+                must_hold=loss <= 0.1,
+            ),
+            Row("R1.4", f"{name}: until the last has it, median", intervals.median(last), unit="periods"),
+        ]
+    return findings
+
+
+# Joins under loss (R1.5)
+
+PUBLISHED_SIZES = {"Basic": 2.0, "+Inf": 4.0, "+Inf+Susp": 12.0}
+
+
+def join_cases(scale: Scale) -> list[JoinCase]:
+    """Some seeds of each variant."""
+    return [JoinCase(scale.seed + n, variant) for variant in VARIANTS for n in range(scale.pick(3, 40))]
+
+
+def judge_joins(_: Scale, done: Sequence[tuple[JoinCase, Joins]]) -> Findings:
+    """R1.5."""
+    found: dict[str, list[Joins]] = {}
+    for case, joins in done:
+        found.setdefault(case.variant, []).append(joins)
+    rows = [
+        Row(
+            "R1.5",
+            f"{variant}: size of the group in its members' eyes after 175 s, mean",
+            intervals.mean([joins.size for joins in found[variant]]),
+            published,
+            "text",
+        )
+        for variant, published in PUBLISHED_SIZES.items()
+    ]
+    gains = [
+        with_suspicion.size - max(basic.size, infection.size)
+        for basic, infection, with_suspicion in zip(
+            found["Basic"], found["+Inf"], found["+Inf+Susp"], strict=True
+        )
+    ]
+    steps = [
+        infection.size - basic.size for basic, infection in zip(found["Basic"], found["+Inf"], strict=True)
+    ]
+    rows += [
+        Row(
+            "R1.5",
+            "+Inf+Susp less the larger of the two others",
+            intervals.mean(gains),
+            8.0,
+            "text",
+            at_least(1.0),
+        ),
+        Row("R1.5", "+Inf less Basic", intervals.mean(steps), 2.0, "text", at_least(0.0), must_hold=False),
+        Row(
+            "R1.5",
+            f"reachp2p: the smallest group of {len(found['reachp2p'])} seeds",
+            intervals.exact(min(joins.size for joins in found["reachp2p"]), len(found["reachp2p"])),
+            12.0,
+            "text",
+            at_least(float(JOINERS)),
+            "beat",
+        ),
+        Row(
+            "R1.5",
+            "reachp2p: verdicts about living members, each run",
+            intervals.rate(sum(joins.drops for joins in found["reachp2p"]), len(found["reachp2p"])),
+            0.0,
+            "own",
+            at_most(0.0),
+            "beat",
+        ),
+    ]
+    remark = (
+        "The paper has one run of each variant. Without suspicion a healthy member fails a probe in 6.5 % of the "
+        "periods at 10 % loss and one helper (R1.3), and its death is for good: by either way of telling it, of 17 "
+        "members hardly any are left after the 45 periods that follow the last join. Infection tells of false deaths "
+        "more reliably than a multicast that loses 10 %, so it does not make the group larger; that 4 members were "
+        "left with it and 2 without is within the chance of two runs. With suspicion our SWIM loses hardly anybody, "
+        "the paper's lost 5 of 17: here a member joins over a link, which loses nothing, and an accusation reaches "
+        "the accused with the next ping or Ack of anybody who knows."
+    )
+    return Findings(rows=rows, remarks=[remark])
+
+
+PAPER = Paper(
+    name="swim",
+    title="SWIM",
+    citation="A. Das, I. Gupta, A. Motivala: SWIM: Scalable Weakly-consistent Infection-style Process Group Membership "
+    "Protocol, DSN 2002",
+    experiments=(
+        Experiment(
+            "first-probe",
+            ("R1.1", "R1.6"),
+            "A quiet group, T = 1 s. From moments drawn at random to the next probe of each member: up to it nobody "
+            "does anything else than if the member had crashed. Rounds begin at the moment and last a period.",
+            probing_cases,
+            measure_probing,
+            judge_probing,
+        ),
+        Experiment(
+            "load",
+            ("R1.2",),
+            "Nodes as they ship, quiet, no loss, 60 periods.",
+            load_cases,
+            measure_load,
+            judge_load,
+        ),
+        Experiment(
+            "false-detections",
+            ("R1.3",),
+            "16 members, every datagram lost with the given chance; nothing follows from a failed probe.",
+            rate_cases,
+            measure_rate,
+            judge_rate,
+        ),
+        Experiment(
+            "dissemination",
+            ("R1.4",),
+            "Updates by piggyback alone, one a second, λ = 3.",
+            news_cases,
+            measure_news,
+            judge_news,
+        ),
+        Experiment(
+            "joins",
+            ("R1.5",),
+            "17 members join one every 5 s, 10 % of all datagrams lost, 175 s. SWIM: T = 2 s, k = 1, DEAD for good, a "
+            "suspicion of 9 periods. reachp2p as it ships.",
+            join_cases,
+            measure_joins,
+            judge_joins,
+        ),
+    ),
+)

@@ -1,0 +1,76 @@
+"""Lifeguard's experiments: small set-ups that show what the large ones measure."""
+
+from __future__ import annotations
+
+from math import log10
+
+import pytest
+from reachp2p_sim.papers import presets
+from reachp2p_sim.papers.anomalies import (
+    Configuration,
+    Disturbance,
+    IntervalCase,
+    ThresholdCase,
+    interval,
+    threshold,
+)
+from reachp2p_sim.papers.base import Scale
+from reachp2p_sim.papers.lifeguard import interval_cases, judge_interval
+
+SWIM, LIFEGUARD = Configuration("SWIM"), Configuration("Lifeguard")
+
+
+def test_presets_differ_in_lifeguards_parts_alone() -> None:
+    parts = ("lha_probe", "lha_suspicion", "buddy")
+    on = {
+        name: tuple(getattr(preset().rules, part) for part in parts)
+        for name, preset in presets.CONFIGURATIONS.items()
+    }
+    assert on == {
+        "SWIM": (False, False, False),
+        "LHA-Probe": (True, False, False),
+        "LHA-Suspicion": (False, True, False),
+        "Buddy": (False, False, True),
+        "Lifeguard": (True, True, True),
+    }
+    assert not any(preset().rules.own_verdict for preset in presets.CONFIGURATIONS.values())
+    assert presets.reachp2p().rules.own_verdict
+
+
+def test_a_small_group_has_the_time_outs_of_128() -> None:
+    protocol = SWIM.protocol(32)
+    assert protocol.suspicion_alpha * log10(32) == pytest.approx(5.0 * log10(128))
+    assert Configuration("reachp2p", 2.0, 3.0).protocol(128).suspicion_alpha == pytest.approx(2.0)
+    assert Configuration("reachp2p", 2.0, 3.0).label == "reachp2p, α = 2, β = 3"
+
+
+def test_a_blocked_agent_is_buried_after_the_suspicion_by_everyone() -> None:
+    (found,) = threshold(ThresholdCase(SWIM, 8, 1, 32.768, 1))
+    assert found.first is not None
+    assert found.full is not None
+    assert 5.0 * log10(128) < found.first < found.full < 5.0 * log10(128) + 8.0
+    (missed,) = threshold(ThresholdCase(SWIM, 8, 1, 8.0, 1))
+    assert missed.first is None
+
+
+def test_lifeguard_accuses_where_swim_buries() -> None:
+    swim, lifeguard = (
+        interval(IntervalCase(configuration, 12, 4, 16.384, 0.001, 60.0, 1))
+        for configuration in (SWIM, LIFEGUARD)
+    )
+    assert swim.false_positives > 0 == lifeguard.false_positives
+    assert min(swim.messages, lifeguard.messages) > 1_000
+
+
+def test_shares_are_judged_against_swim_on_the_same_cells() -> None:
+    scale = Scale(quick=True, seed=1)
+    counts = {"SWIM": 100, "Buddy": 90, "LHA-Probe": 60, "LHA-Suspicion": 5, "Lifeguard": 2, "reachp2p": 0}
+    done = [
+        (case, Disturbance(counts[case.configuration.preset], 0, 1_000, 50_000))
+        for case in interval_cases(scale)
+    ]
+    rows = {row.what: row for row in judge_interval(scale, done).rows}
+    assert rows["Lifeguard: FP, percent of SWIM's"].measured.value == pytest.approx(2.0)
+    assert rows["Lifeguard: FP, percent of SWIM's"].verdict == "holds"
+    assert rows["Lifeguard: FP−, percent of SWIM's"].verdict == "reported"  # SWIM has none to compare with
+    assert all(row.verdict == "holds" for what, row in rows.items() if what.startswith("order"))
