@@ -199,6 +199,34 @@ def test_a_folder_is_run_by_one_process_at_a_time(tmp_path: Path) -> None:
         Folder.reopen(tmp_path / "c", TINY)
 
 
+OWN = """
+name = "mine"
+summary = "nothing happens"
+nodes = 3
+[[steps]]
+do = "grow"
+"""
+
+
+def test_a_scenario_file_must_not_change_between_two_parts(tmp_path: Path) -> None:
+    mine, path = tmp_path / "mine.toml", tmp_path / "c"
+    mine.write_text(OWN)
+    plan = Plan((str(mine),), seeds=2)
+    assert conducted(path, plan, Means(workers=1))["passed"] == 2
+    assert resumed(path)["passed"] == 2
+    mine.write_text(OWN.replace("nothing", "something"))
+    with pytest.raises(UsageError, match=r"mine\.toml has changed since this campaign was begun"):
+        resumed(path)
+
+
+def test_runs_can_be_made_twice_under_two_hash_seeds(tmp_path: Path) -> None:
+    plan = Plan(
+        ("steady",), seeds=1, nodes=4, set={"seconds": "1"}, mutant="choice-by-hash", determinism=True
+    )
+    broken = conducted(tmp_path / "c", plan)
+    assert broken["cells"][0]["failed_by"] == {"determinism": 1}
+
+
 # What goes wrong
 
 

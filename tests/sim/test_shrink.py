@@ -14,7 +14,7 @@ from reachp2p_sim.scenario_file import Timed
 from reachp2p_sim.shrink.case import Case
 from reachp2p_sim.shrink.delta import smallest
 from reachp2p_sim.shrink.reduce import reduce
-from reachp2p_sim.shrink.trial import Budget, Trial
+from reachp2p_sim.shrink.trial import Budget, StoryDemands, Trial
 from reachp2p_sim.steps.paths import Heal, Partition
 from reachp2p_sim.steps.processes import AddNodes, Clone, Crash, Pause, Restart, Start
 
@@ -157,10 +157,10 @@ def test_a_run_that_passes_is_not_shrunk() -> None:
         Trial(RunConfig("steady", 1, 3, set={"seconds": "1"}), Budget(runs=10))
 
 
-def test_what_a_story_itself_demands_is_not_shrunk() -> None:
+def test_what_a_story_itself_demands_is_not_taken_apart() -> None:
     lossy = RunConfig("steady", 1, 3, set={"seconds": "2", "path_loss": "0.3"})
     with pytest.raises(
-        UsageError, match="scenario fails, but not when the steps of the run are performed without"
+        StoryDemands, match="scenario fails, but not when the steps of the run are performed without"
     ):
         Trial(lossy, Budget(runs=10))
 
@@ -192,6 +192,18 @@ def test_the_command_writes_a_file_and_the_line_that_runs_it(
     assert told["after"]["nodes"] <= NODES_MAX
     assert command("replay", told["replay"], "--no-store") == 1
     assert "BROKEN         refutation" in capsys.readouterr().out
+
+
+def test_a_story_that_demands_keeps_its_faults_and_loses_nodes(
+    command: Command, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = RunConfig("clone-beside", 1, 7, "asks-nobody").line()
+    assert command("shrink", line, "--budget", "20", "--json") == 0
+    captured = capsys.readouterr()
+    told = json.loads(captured.out)
+    assert told["after"]["nodes"] < 7
+    assert "cannot be taken apart; only nodes are" in captured.err
+    assert command("replay", told["replay"], "--no-store") == 1
 
 
 @pytest.mark.parametrize("budget", ["0", "5", "soon", "-3", "3d", "0s"])

@@ -11,7 +11,7 @@ from typing import Any
 
 from reachp2p_sim import version
 from reachp2p_sim.campaign.plan import Task
-from reachp2p_sim.campaign.pool import HANDED_OUT, Lost, Outcome, run
+from reachp2p_sim.campaign.pool import HANDED_OUT, Lost, Outcome, Target, run
 from reachp2p_sim.run import RunConfig, RunResult, UsageError
 
 CONNECT_SECONDS_MAX = 15.0
@@ -25,7 +25,8 @@ class ClusterFailed(RuntimeError):
 class Cluster:
     """The workers of one scheduler. Use it as a context."""
 
-    def __init__(self, address: str, run_seconds_max: float) -> None:
+    def __init__(self, address: str, run_seconds_max: float, target: Target = run) -> None:
+        self._target = target
         try:
             from distributed import Client
         except ImportError as error:
@@ -87,7 +88,7 @@ class Cluster:
     def _submit(self, tasks: Iterator[Task], running: dict[Any, Task]) -> None:
         room = HANDED_OUT * max(1, len(self._client.nthreads()))
         while len(running) < room and (task := next(tasks, None)) is not None:
-            future = self._client.submit(_run, task.config, version.code(), pure=False)
+            future = self._client.submit(_run, self._target, task.config, version.code(), pure=False)
             running[future] = task
 
 
@@ -105,8 +106,8 @@ def _code() -> str:
     return version.code()
 
 
-def _run(config: RunConfig, code: str) -> RunResult | Lost:
+def _run(target: Target, config: RunConfig, code: str) -> RunResult | Lost:
     """What a worker does."""
     if version.code() != code:
         return Lost(f"its worker has the code {version.code()}, and the campaign {code}")
-    return run(config)
+    return target(config)

@@ -13,7 +13,7 @@ import msgspec
 from reachp2p_sim.campaign.cluster import Cluster, ClusterFailed
 from reachp2p_sim.campaign.folder import SUMMARY, TABLE, Folder, Unfinished, read_about, write
 from reachp2p_sim.campaign.plan import Task
-from reachp2p_sim.campaign.pool import Lost, Outcome, Pool, WorkersFailed, run_here
+from reachp2p_sim.campaign.pool import Lost, Outcome, Pool, Target, WorkersFailed, run, run_here, run_twice
 from reachp2p_sim.campaign.progress import Progress
 from reachp2p_sim.campaign.summary import Row, row_of, summarize
 from reachp2p_sim.campaign.table import parquet
@@ -41,8 +41,11 @@ class Backend(Protocol):
 
 
 class _Here:
+    def __init__(self, target: Target) -> None:
+        self._target = target
+
     def outcomes(self, tasks: Iterator[Task]) -> Iterator[Outcome]:
-        return run_here(tasks)
+        return run_here(tasks, self._target)
 
 
 def conduct(folder: Folder, means: Means, stream: TextIO) -> dict[str, Any]:
@@ -92,7 +95,10 @@ def _run(
     lost: list[tuple[Task, Lost]],
     stream: TextIO,
 ) -> None:
-    with _backend(means) as backend, Progress(folder.plan.runs, len(rows), stream) as progress:
+    with (
+        _backend(means, run_twice if folder.plan.determinism else run) as backend,
+        Progress(folder.plan.runs, len(rows), stream) as progress,
+    ):
         for task, result in backend.outcomes(tasks):
             if isinstance(result, Lost):
                 lost.append((task, result))
@@ -104,12 +110,12 @@ def _run(
             progress.finished(is_failure=result.verdict != "pass")
 
 
-def _backend(means: Means) -> AbstractContextManager[Backend]:
+def _backend(means: Means, target: Target) -> AbstractContextManager[Backend]:
     if means.dask is not None:
-        return Cluster(means.dask, means.run_seconds_max)
+        return Cluster(means.dask, means.run_seconds_max, target)
     if means.workers == 1:
-        return nullcontext(_Here())
-    return Pool(means.workers, means.run_seconds_max)
+        return nullcontext(_Here(target))
+    return Pool(means.workers, means.run_seconds_max, target)
 
 
 def _how_to_go_on(folder: Folder) -> str:

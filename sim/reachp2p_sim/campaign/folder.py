@@ -17,6 +17,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -25,7 +26,7 @@ import msgspec
 
 from reachp2p_sim import version
 from reachp2p_sim.campaign.plan import Plan
-from reachp2p_sim.run import UsageError
+from reachp2p_sim.run import UsageError, find_scenario
 
 PLAN, RUNS, SUMMARY, TABLE = "campaign.json", "runs.jsonl", "summary.json", "runs.parquet"
 SYNC_INTERVAL = 1.0
@@ -42,6 +43,8 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     release: str
     code: str
     environment: dict[str, str]
+    files: dict[str, str] = {}
+    """SHA-256 of each file that a scenario is read from, with its own checkers."""
 
 
 def about(plan: Plan) -> About:
@@ -51,7 +54,15 @@ def about(plan: Plan) -> About:
         "implementation": platform.python_implementation(),
         "platform": platform.platform(),
     }
-    return About(plan, version.release(), version.code(), environment)
+    return About(plan, version.release(), version.code(), environment, _files(plan))
+
+
+def _files(plan: Plan) -> dict[str, str]:
+    found = {name: find_scenario(name) for name in plan.scenarios}
+    names = [name for name, scenario in found.items() if scenario.file is not None and Path(name).is_file()]
+    names += [name for name in found if name.endswith(".py")]
+    names += [name for scenario in found.values() for name in scenario.checker_files]
+    return {name: sha256(Path(name).read_bytes()).hexdigest() for name in sorted(names)}
 
 
 class Folder:
@@ -102,6 +113,11 @@ class Folder:
             raise UsageError(
                 f"{path} was begun by the code {kept.code} (reachp2p {kept.release}) and this is {version.code()} "
                 f"(reachp2p {version.release()}): results of both must not be mixed; begin a new campaign"
+            )
+        changed = [name for name, digest in _files(kept.plan).items() if kept.files.get(name) != digest]
+        if changed:
+            raise UsageError(
+                f"{path}: {changed[0]} has changed since this campaign was begun; begin a new one"
             )
         return cls(path, kept.plan)
 

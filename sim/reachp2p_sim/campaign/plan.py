@@ -32,6 +32,8 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     mutant: str | None = None
     set: dict[str, str] = {}
     grid: dict[str, tuple[str, ...]] = {}
+    determinism: bool = False
+    """Whether each run is made a second time, in another process under another `PYTHONHASHSEED`."""
 
     @property
     def cells(self) -> list[Cell]:

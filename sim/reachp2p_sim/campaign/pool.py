@@ -20,6 +20,7 @@ from time import monotonic
 from typing import TypeAlias
 
 from reachp2p_sim.campaign.plan import Task
+from reachp2p_sim.checkers.determinism import judge, second_run
 from reachp2p_sim.run import RunConfig, RunResult, run_scenario
 
 HANDED_OUT = 2
@@ -45,10 +46,10 @@ class WorkersFailed(RuntimeError):
     """No worker can be started. The message says why."""
 
 
-def run_here(tasks: Iterator[Task]) -> Iterator[Outcome]:
+def run_here(tasks: Iterator[Task], target: Target | None = None) -> Iterator[Outcome]:
     """One run after the other in this process."""
     for task in tasks:
-        yield task, run(task.config)
+        yield task, (target or run)(task.config)
 
 
 @dataclass(slots=True, eq=False)
@@ -207,6 +208,17 @@ def _work(pipe: Connection, target: Target) -> None:
             pipe.send(target(config))
     except (EOFError, BrokenPipeError, ConnectionResetError):
         return
+
+
+def run_twice(config: RunConfig) -> RunResult | Lost:
+    """One run, and the same beside it in a process of its own: the result fails if their digests differ."""
+    try:
+        second = second_run(config)
+        result = run_scenario(config)
+        judge(result, second)
+        return result
+    except Exception:  # noqa: BLE001 as below
+        return Lost(traceback.format_exc())
 
 
 def run(config: RunConfig) -> RunResult | Lost:

@@ -53,6 +53,10 @@ def campaign(
     dask: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="Run it on the workers of this Dask scheduler.")
     ] = None,
+    determinism: Annotated[
+        bool,
+        typer.Option("--determinism", help="Make each run twice, in another process, and compare digests."),
+    ] = False,
     run_limit: Annotated[
         float, typer.Option(min=1.0, help="Seconds of real time after which one run is given up.")
     ] = 3600.0,
@@ -75,7 +79,9 @@ def campaign(
         plan = None
         if names or not resume:
             wanted = {SHORT_NAMES.get(key, key): value for key, value in pairs(settings).items()}
-            plan = Plan(tuple(names or ()), seeds, first_seed, nodes, mutant, wanted, grid_of(grid or ()))
+            plan = Plan(
+                tuple(names or ()), seeds, first_seed, nodes, mutant, wanted, grid_of(grid or ()), determinism
+            )
             plan.check()
         with _folder(plan, out, resume) as folder:
             means = Means(workers or os.cpu_count() or 1, dask, run_limit)

@@ -13,7 +13,8 @@ from reachp2p_sim.commands.run import tell_other_code
 from reachp2p_sim.commands.shared import AsJson, print_json, usage
 
 if TYPE_CHECKING:
-    from reachp2p_sim.shrink.trial import Budget
+    from reachp2p_sim.run import RunConfig
+    from reachp2p_sim.shrink.trial import Budget, StoryDemands
 
 
 def shrink(
@@ -30,12 +31,16 @@ def shrink(
     from reachp2p_sim.replays import past_run
     from reachp2p_sim.run import UsageError
     from reachp2p_sim.shrink.reduce import reduce
-    from reachp2p_sim.shrink.trial import Trial
+    from reachp2p_sim.shrink.trial import StoryDemands, Trial
 
     try:
         past = past_run(what)
         tell_other_code(past.code)
-        trial = Trial(past.config, _budget(budget))
+        try:
+            trial = Trial(past.config, _budget(budget))
+        except StoryDemands as demands:
+            _shrink_story(past.config, demands, _budget(budget), as_json)
+            return
         first = trial.case
         smallest = reduce(trial, lambda text: print(text, file=sys.stderr))
         path = out or Path(f"{Path(past.config.scenario).stem}-{trial.failure.what}.toml")
@@ -63,6 +68,21 @@ def shrink(
         print(f"  t = {timed.at:<10g} {timed.step.text()}")
     print(f"  {path}")
     print(f"replay: {config.line()}")
+
+
+def _shrink_story(config: RunConfig, demands: StoryDemands, budget: Budget, as_json: bool) -> None:
+    """Say that only nodes can be taken away, and do so."""
+    from reachp2p_sim.shrink.reduce import fewest_nodes
+
+    print(f"reachp2p-sim: {demands}; only nodes are", file=sys.stderr)
+    smaller = fewest_nodes(config, budget)
+    if as_json:
+        print_json(
+            {"file": None, "replay": smaller.line(), "runs": budget.spent, "after": {"nodes": smaller.nodes}}
+        )
+    else:
+        print(f"  after          {smaller.nodes} nodes, in {budget.spent} runs")
+        print(f"replay: {smaller.line()}")
 
 
 def _budget(text: str) -> Budget:

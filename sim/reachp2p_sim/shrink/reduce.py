@@ -8,11 +8,13 @@ seeds: what matters is that it fails, not with which number.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from math import floor
 
+from reachp2p_sim.run import RunConfig, RunResult, find_scenario, run_scenario
 from reachp2p_sim.shrink.case import Case
 from reachp2p_sim.shrink.delta import smallest
-from reachp2p_sim.shrink.trial import BudgetSpent, Trial
+from reachp2p_sim.shrink.trial import Budget, BudgetSpent, Trial
 from reachp2p_sim.steps.processes import AddNodes
 
 OTHER_SEEDS = 3
@@ -33,6 +35,28 @@ def reduce(trial: Trial, said: Callable[[str], None] = lambda _: None) -> Case:
     except BudgetSpent:
         said(f"the budget is spent after {trial.budget.spent} runs")
     return trial.case
+
+
+def fewest_nodes(config: RunConfig, budget: Budget) -> RunConfig:
+    """The same story with as few nodes as it takes, for a failure that no list of steps repeats (`StoryDemands`)."""
+    scenario = find_scenario(config.scenario)
+    first = run_scenario(config)
+    budget.begin()
+    try:
+        for nodes in range(scenario.nodes_min, first.nodes):
+            for seed in (config.seed, *range(OTHER_SEEDS)):
+                budget.spend()
+                smaller = replace(config, nodes=nodes, seed=seed)
+                if _fails_alike(run_scenario(smaller), first):
+                    return smaller
+    except BudgetSpent:
+        pass
+    return config
+
+
+def _fails_alike(result: RunResult, first: RunResult) -> bool:
+    one, other = result.violation, first.violation
+    return one is not None and other is not None and one["checker"] == other["checker"]
 
 
 def _machines(trial: Trial, seeds: tuple[int, ...]) -> None:

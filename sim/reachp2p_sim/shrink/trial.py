@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 from time import monotonic
 
@@ -24,6 +25,10 @@ from reachp2p_sim.world import World
 
 KEPT = ("signing", "codec")
 """Options of a run that are no part of a scenario file."""
+
+
+class StoryDemands(UsageError):
+    """The run fails because of what its story says in Python, which no list of steps repeats."""
 
 
 class BudgetSpent(Exception):
@@ -102,12 +107,12 @@ class Trial:
         self._protocol = {key: value for key, value in constants.items() if value != default[key]}
         self._limits = dict(world.limits)
         self.result = result
-        self.case = case_of(world.performed, world.now, config.seed)
+        self.case = case_of(world.performed, float(ceil(world.now)), config.seed)
         budget.begin()
         if not self.fails(self.case):
-            raise UsageError(
+            raise StoryDemands(
                 f"{self.failure.what} fails, but not when the steps of the run are performed without their story: "
-                "what the story itself demands, or does besides its steps, cannot be shrunk"
+                "what the story itself demands, or does besides its steps, cannot be taken apart"
             )
 
     @property
