@@ -211,8 +211,10 @@ class Application:
             )
         except CallFailed as failure:
             ledger.codes[int(failure.code)] = ledger.codes.get(int(failure.code), 0) + 1
+            host.world.called(host, loop.query, b"", int(failure.code))
             self._think(number)
         else:
+            host.world.called(host, loop.query, call, 0)
             ledger.pending[host.index, process, call] = Call(
                 host.index, process, now, now + loop.timeout, number
             )

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal, Protocol, TextIO
 
+from reachp2p.core.commands import RouteQuery
 from reachp2p.core.effects import Invoke
 from reachp2p.core.engine import Engine
 from reachp2p.core.events import Event
@@ -175,6 +176,8 @@ class World:
         self.on_event: list[Callable[[Host, Event], None]] = []
         """Called with what each node tells its application."""
         self.on_invoke: list[Callable[[Host, Invoke], None]] = []
+        self.on_call: list[Callable[[Host, RouteQuery, bytes, int], None]] = []
+        """Called with each call that a program makes: its query and its id, or the error that it met at once."""
         self.on_process: list[Callable[[Host, str], None]] = []
         """Called when a process has `started`, `ended` (for whatever reason), been `paused` or `resumed`."""
         self.on_fault: list[Callable[[str], None]] = []
@@ -625,6 +628,11 @@ class World:
         """A node ran a handler."""
         for listener in self.on_invoke:
             listener(host, invoke)
+
+    def called(self, host: Host, query: RouteQuery, call: bytes, code: int) -> None:
+        """A program made a call."""
+        for listener in self.on_call:
+            listener(host, query, call, code)
 
     def process_changed(self, host: Host, what: str) -> None:
         """A process has started, ended, been paused or resumed."""

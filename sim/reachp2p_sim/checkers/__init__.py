@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reachp2p_sim.checkers.accuracy import Accuracy
+from reachp2p_sim.checkers.availability import Availability
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.checkers.bounded import Bounded
 from reachp2p_sim.checkers.completeness import Completeness
@@ -18,10 +19,12 @@ from reachp2p_sim.checkers.equivocation import Equivocation
 from reachp2p_sim.checkers.fencing import Fencing
 from reachp2p_sim.checkers.flapping import Flapping
 from reachp2p_sim.checkers.lives import Lives
+from reachp2p_sim.checkers.load import Load
 from reachp2p_sim.checkers.monotonicity import Monotonicity
 from reachp2p_sim.checkers.no_resurrection import NoResurrection
 from reachp2p_sim.checkers.ownership import Ownership
 from reachp2p_sim.checkers.placement import Placement
+from reachp2p_sim.checkers.quiet import Quiet
 from reachp2p_sim.checkers.refutation import Refutation
 from reachp2p_sim.checkers.registrations import Registrations
 from reachp2p_sim.checkers.single_outcome import SingleOutcome
@@ -32,6 +35,7 @@ from reachp2p_sim.world import World
 
 CHECKERS: tuple[type[Checker], ...] = (
     Accuracy,
+    Availability,
     Bounded,
     Completeness,
     Convergence,
@@ -39,10 +43,12 @@ CHECKERS: tuple[type[Checker], ...] = (
     Fencing,
     Flapping,
     Lives,
+    Load,
     Monotonicity,
     NoResurrection,
     Ownership,
     Placement,
+    Quiet,
     Refutation,
     Registrations,
     SingleOutcome,

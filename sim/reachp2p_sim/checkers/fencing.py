@@ -1,22 +1,42 @@
-"""Fencing (I-FENCE): of two lives of one key the lower one stops for good, and nobody takes its results any more.
+"""Fencing (I-FENCE): of two lives of one key the lower one stops for good, and nobody asks it for anything any more.
 
-Three rules. A process that has said `Paused` runs no handler until it says `Resumed`; one that has said `Fenced` does
-nothing more but end its own calls with an error. Who holds a higher life of a node does not take a call's result from
-a lower one. And two running processes with one key that reach each other do not both outlast a challenge.
+A process that has said `Paused` runs no handler until it says `Resumed`; one that has said `Fenced` does nothing more
+but end its own calls with an error. A life that has been handed a head of a higher life of its own key serves no longer
+than one period after that, and neither signs nor sends a head of its own again. Who holds a higher life of a node does
+not take a call's result from a lower one, and sends it no request. And two running processes with one key that reach
+each other do not both outlast a challenge.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import inf
+
 from reachp2p.core.effects import Invoke
-from reachp2p.core.events import CallEnded, Event, Fenced, Paused, Resumed
-from reachp2p.core.ids import NodeId, short
+from reachp2p.core.events import (
+    CallEnded,
+    DrainFinished,
+    Event,
+    Fenced,
+    MemberChanged,
+    Paused,
+    Resumed,
+    Started,
+    StartRefused,
+)
+from reachp2p.core.ids import Address, Life, LinkId, NodeId, short
+from reachp2p.core.wire.facts import Fact, Head
 from reachp2p_sim.budgets import dissemination, healing, suspicion_maximum
+from reachp2p_sim.checkers.accepted import accepted
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.host import Host
+from reachp2p_sim.tap import listen
 from reachp2p_sim.workload import read_reply
 from reachp2p_sim.world import World
 
 LOOK_INTERVAL = 1.0
+ON_THE_WAY_MAX = 12.0
+"""Seconds that a request may have been under way: the longest delay of a path, and a period."""
 
 
 class Fencing(Checker):
@@ -29,6 +49,13 @@ class Fencing(Checker):
         super().__init__(world)
         self._stopped: dict[tuple[int, int], str] = {}
         self._together_since: dict[NodeId, float] = {}
+        self._learned: dict[tuple[int, int, NodeId], float] = {}
+        """By observing process and node: since when it knows that a former life is over."""
+        self._serving: dict[int, Life] = {}
+        self._told_at: dict[tuple[int, Life], float] = {}
+        """By host and life: when it was handed a head of a higher one."""
+        self._listening: dict[int, Callable[[], None]] = {}
+        world.signed.on_signed.append(self._on_signed)
         world.on_event.append(self._on_event)
         world.on_invoke.append(self._on_invoke)
         world.every(LOOK_INTERVAL, self._look)
@@ -37,6 +64,15 @@ class Fencing(Checker):
         process = (host.index, host.process)
         if self._stopped.get(process) == "fenced" and not (isinstance(event, CallEnded) and event.code):
             self.fail(f"said {type(event).__name__} after it was fenced", host)
+        if isinstance(event, MemberChanged):
+            before = host.view.before
+            if before is not None and event.new is not None and before.life != event.life:
+                self._learned[host.index, host.process, event.node] = self.world.now
+        elif isinstance(event, Started | Resumed):
+            self._serving[host.index] = event.life
+            self._listen(host)
+        elif isinstance(event, Paused | Fenced | DrainFinished | StartRefused):
+            self._serving.pop(host.index, None)
         if isinstance(event, Paused):
             self._stopped[process] = "paused"
         elif isinstance(event, Resumed):
@@ -58,6 +94,78 @@ class Fencing(Checker):
         stopped = self._stopped.get((host.index, host.process))
         if stopped is not None:
             self.fail(f"runs a handler of {invoke.agent} while it is {stopped}", host)
+        for caller in self.world.by_node.get(invoke.caller, ()):
+            held = caller.view.members.get(host.node)
+            learned_at = self._learned.get((caller.index, caller.process, host.node), inf)
+            is_old = held is not None and host.life is not None and host.life < held.life
+            since = self.world.now - ON_THE_WAY_MAX
+            if is_old and learned_at < since and self.world.history.last_change_at < since:
+                self.fail(
+                    f"is asked by {caller.name}, which has held a higher life of it since {learned_at:.3f} s",
+                    host,
+                )
+
+    # A life that is told of a higher one
+
+    def _listen(self, host: Host) -> None:
+        """Only keys with more than one machine have anything to be told."""
+        hosts = self.world.by_node[host.node]
+        if len(hosts) < 2:
+            return
+        for twin in hosts:
+            if twin.is_running and twin.index not in self._listening:
+                self._listening[twin.index] = listen(twin, heard=self._on_heard, sent=self._on_sent)
+
+    def _on_heard(self, host: Host, data: bytes, link: LinkId | None) -> None:
+        life = host.life
+        if life is None or link is not None or self._serving.get(host.index) != life:
+            return
+        if (host.index, life) in self._told_at or host.application.is_leaving:
+            return
+        higher = [
+            one.payload
+            for (node, other, _), said in self.world.signed.heads.items()
+            if node == host.node and other > life
+            for one in said
+        ]
+        if any(payload in data for payload in higher) and accepted(host, data) is not None:
+            self._told_at[host.index, life] = self.world.now
+            self.world.timeline.after(self._patience, self._judge, (host, host.process, life))
+
+    @property
+    def _patience(self) -> float:
+        return self.world.protocol.probe_interval
+
+    def _judge(self, told: tuple[Host, int, Life]) -> None:
+        host, process, life = told
+        if host.process == process and self._serving.get(host.index) == life and not host.is_paused:
+            self.fail(
+                f"still serves in life {life}, {self._patience:g} s after it was told of a higher one", host
+            )
+
+    def _is_over(self, host: Host, life: Life) -> bool:
+        return self.world.now > self._told_at.get((host.index, life), inf) + self._patience
+
+    def _on_signed(self, node: NodeId, fact: Fact, payload: bytes) -> None:
+        if not isinstance(fact, Head) or fact.left or not self._told_at:
+            return
+        for host in self.world.by_node.get(node, ()):
+            if host.life == fact.life and self._is_over(host, fact.life):
+                self.fail(f"signs a head of life {fact.life}, which it knows to be over", host)
+
+    def _on_sent(self, host: Host, data: bytes, to: Address | LinkId) -> None:
+        life = host.life
+        if life is None or not self._is_over(host, life):
+            return
+        said = [
+            said
+            for (node, own, _), said in self.world.signed.heads.items()
+            if (node, own) == (host.node, life)
+        ]
+        if any(one.payload in data for heads in said for one in heads):
+            self.fail(f"goes on saying that life {life} is ALIVE, which it knows to be over", host)
+
+    # Two processes at once
 
     def _look(self) -> None:
         world = self.world

@@ -75,13 +75,16 @@ class Monotonicity(Checker):
 
 
 def _packed(member: MemberView) -> int:
-    """Eight bytes a pair of nodes, because there are n² of them; small worlds do not count as far as this can."""
-    left = member.state is MemberState.LEFT
-    return member.life.epoch << 44 | left << 43 | member.incarnation << 24 | member.version
+    """Eight bytes a pair of nodes, because there are n² of them: epoch (12 bits), the highest 20 bits of the life id,
+    LEFT, incarnation (12) and version (19). A number that has no room counts as the largest that has."""
+    life, left = member.life, member.state is MemberState.LEFT
+    epoch, incarnation = min(life.epoch, 0xFFF), min(member.incarnation, 0xFFF)
+    life_id = int.from_bytes(life.life_id[:3], "big") >> 4
+    return epoch << 52 | life_id << 32 | left << 31 | incarnation << 19 | min(member.version, 0x7FFFF)
 
 
 def _unpacked(numbers: int) -> tuple[int, int, int]:
-    return numbers >> 44, numbers >> 24 & 0x7FFFF, numbers & 0xFFFFFF
+    return numbers >> 52, numbers >> 19 & 0xFFF, numbers & 0x7FFFF
 
 
 def _told(held: Evidence) -> str:

@@ -11,18 +11,13 @@ from collections.abc import Callable
 
 from reachp2p.core.events import DrainFinished, Event, Fenced, Paused, Resumed, Started, StartRefused
 from reachp2p.core.ids import Life, LinkId, NodeId
-from reachp2p.core.wire.codec import decode_messages
-from reachp2p.core.wire.datagram import DatagramReader
 from reachp2p.core.wire.facts import Accusation, Fact, Head
-from reachp2p.core.wire.limits import WireError
 from reachp2p.core.wire.messages import AccusationUpdate
+from reachp2p_sim.checkers.accepted import accepted
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.host import Host
 from reachp2p_sim.tap import listen
 from reachp2p_sim.world import World
-
-MESSAGES_MAX = 64
-"""As many messages as a node accepts in one datagram."""
 
 
 class Refutation(Checker):
@@ -105,17 +100,8 @@ class Refutation(Checker):
 
     def _is_accepted(self, host: Host, data: bytes) -> bool:
         """Whether a node must take this datagram for what it says: whole, signed for it, by no life that is over."""
-        try:
-            verify = self.world.signing.verifier.verify
-            datagram = DatagramReader(self.world.cluster_id, host.node, verify).read(data)
-            messages, _ = decode_messages(
-                datagram.body, bytes_max=len(datagram.body), messages_max=MESSAGES_MAX, datagram=True
-            )
-        except WireError:
+        found = accepted(host, data)
+        if found is None:
             return False
-        held = host.view.members.get(datagram.node)
-        return (
-            datagram.node != host.node
-            and not (held is not None and datagram.life < held.life)
-            and any(isinstance(message, AccusationUpdate) for message in messages)
-        )
+        datagram, messages = found
+        return datagram.node != host.node and any(isinstance(one, AccusationUpdate) for one in messages)

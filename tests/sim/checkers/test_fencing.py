@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 from reachp2p_sim.budgets import dissemination, healing, suspicion_maximum
+from reachp2p_sim.host import Host
 from reachp2p_sim.workload import Handler, Offer, sign_reply
 
 from reachp2p.core.events import Event, Fenced, Paused, Started
 from reachp2p.core.ids import Life
+from reachp2p.core.wire.messages import HeadUpdate
 from tests.sim.watched import ALIVE, Watched, caught, ended, invoke, start_call
 
 
@@ -47,3 +50,58 @@ def test_fencing_sees_two_machines_with_one_key_go_on(watched: Watched) -> None:
     budget = healing(3, protocol) + suspicion_maximum(3, protocol) + dissemination(3, protocol)
     watched.world.run(budget - 3)
     assert "run under one key" in caught("fencing", lambda: watched.world.run(10))
+
+
+def twins(watched: Watched) -> tuple[Host, Host, Host]:
+    """A node, its clone in a higher life, and somebody else who knows both heads."""
+    a, b = watched.hosts(2)
+    twin = watched.world.clone(a)
+    watched.world.start(twin)
+    watched.begin(twin, epoch=2)
+    watched.sign_head(a)
+    return a, twin, b
+
+
+def test_fencing_sees_a_life_that_goes_on_serving_although_it_was_told(watched: Watched) -> None:
+    a, twin, b = twins(watched)
+    watched.send(b, a, HeadUpdate(head=watched.sign_head(twin)))
+    watched.world.run(0.9)
+    assert "still serves in life 1" in caught("fencing", lambda: watched.world.run(0.3))
+
+
+def test_fencing_is_content_when_it_stops_in_time_or_was_not_told_properly(watched: Watched) -> None:
+    a, twin, b = twins(watched)
+    head = HeadUpdate(head=watched.sign_head(twin))
+    a.receive_datagram((b.address, watched.datagram(b, b, head), 0))  # meant for another
+    watched.world.run(5)
+    watched.send(b, a, head)
+    watched.world.run(0.5)
+    assert twin.life is not None
+    watched.say(a, Paused(at=0.0, other=twin.life))
+    watched.world.run(5)
+
+
+def test_fencing_sees_a_life_that_is_over_sign_or_send_its_head(watched: Watched) -> None:
+    a, twin, b = twins(watched)
+    own = watched.sign_head(a, version=1)
+    watched.send(b, a, HeadUpdate(head=watched.sign_head(twin)))
+    watched.world.run(0.5)
+    assert twin.life is not None
+    watched.say(a, Paused(at=0.0, other=twin.life))
+    watched.world.run(1)
+    watched.send(a, b, HeadUpdate(head=watched.sign_head(twin)))  # passing on the other's is fine
+    watched.ping(a, b)
+    assert "goes on saying" in caught("fencing", lambda: watched.send(a, b, HeadUpdate(head=own)))
+    assert "signs a head" in caught("fencing", lambda: watched.sign_head(a, version=2))
+
+
+def test_fencing_sees_a_request_to_a_life_that_its_caller_knows_to_be_over(watched: Watched) -> None:
+    a, b = watched.hosts(2)
+    a.application.offer(Offer.simple("work/doer", "work.do", Handler()))
+    request = msgspec.structs.replace(invoke(), caller=b.node)
+    watched.sees(b, a, ALIVE)
+    watched.want(a, request)
+    watched.sees(b, a, ALIVE, life=Life(2, bytes(16)))
+    watched.want(a, request)  # it was under way
+    watched.world.run(15)
+    assert "is asked by n01" in caught("fencing", lambda: watched.want(a, request))

@@ -42,3 +42,13 @@ def test_monotonicity_allows_a_refutation_a_new_life_and_a_fresh_start(watched: 
     watched.world.restart(a)
     watched.begin(a, epoch=2)
     watched.sees(a, b, ALIVE)
+
+
+def test_monotonicity_allows_a_lower_incarnation_in_a_higher_life_of_the_same_epoch(watched: Watched) -> None:
+    a, b = watched.hosts(2)
+    for life_id, incarnation in ((b"\x10", 7), (b"\x20", 0)):
+        life = Life(1, life_id * 16)
+        watched.script(a).present_members = [member_view(b, life, ALIVE, incarnation)]
+        watched.world.run(3)
+    watched.script(a).present_members = [member_view(b, Life(1, b"\x10" * 16), ALIVE, 9)]
+    caught("monotonicity", lambda: watched.world.run(3))

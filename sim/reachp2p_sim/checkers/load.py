@@ -1,0 +1,104 @@
+"""Load (I-LOAD): one node sends one update λ·⌈ln(n+1)⌉ times at most.
+
+One node after the other is listened to for a while. Counted are the updates in what it sends of its own accord (gossip
+and probes: whatever answers a datagram may carry an answer), about others, and not to the subject, which is told of
+doubts each time. That datagrams keep their size is judged by `bounded`, and how many there are by scenarios.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from reachp2p.core.ids import Address, LinkId
+from reachp2p.core.membership.suspicion import transmit_limit
+from reachp2p.core.rules import Rules
+from reachp2p.core.wire.datagram import parse_datagram
+from reachp2p.core.wire.messages import AccusationUpdate, HeadUpdate, Message, RecordUpdate
+from reachp2p_sim.checkers.accepted import MESSAGES_MAX
+from reachp2p_sim.checkers.base import Checker
+from reachp2p_sim.host import Host
+from reachp2p_sim.tap import listen
+from reachp2p_sim.world import World
+
+LISTENS = 5.0
+"""Seconds for which one node is listened to."""
+
+
+class Load(Checker):
+    """Listens to one node at a time."""
+
+    name = "load"
+    invariant = "I-LOAD"
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self._turn = 0
+        self._n_max = 1
+        self._stop: Callable[[], None] | None = None
+        self._pending: list[tuple[float, bytes, Address]] = []
+        self._counts: dict[bytes, int] = {}
+        self._host: Host | None = None
+        world.every(LISTENS, self._next)
+
+    def _next(self) -> None:
+        self._flush()
+        if self._stop is not None:
+            self._stop()
+            self._stop = None
+        self._counts.clear()
+        running = self.world.running
+        if running and self.world.protocol.rules == Rules():
+            self._turn += 1
+            self._host = running[self._turn % len(running)]
+            self._stop = listen(self._host, heard=self._on_heard, sent=self._on_sent)
+
+    def _on_sent(self, host: Host, data: bytes, to: Address | LinkId) -> None:
+        if isinstance(to, Address):
+            if self._pending and self._pending[-1][0] != self.world.now:
+                self._flush()
+            self._pending.append((self.world.now, data, to))
+
+    def _on_heard(self, host: Host, data: bytes, link: LinkId | None) -> None:
+        """What was sent at this very moment is an answer."""
+        if self._pending and self._pending[-1][0] == self.world.now:
+            self._pending.clear()
+        self._flush()
+
+    def _flush(self) -> None:
+        """Count what waits: all of it was sent at one moment, and nothing was heard then."""
+        self._n_max = max(self._n_max, len(self.world.running))
+        pending, self._pending = self._pending, []
+        for _, data, to in pending:
+            self._judge(data, to)
+
+    def _judge(self, data: bytes, to: Address) -> None:
+        assert self._host is not None, "somebody was listened to"
+        codec = self.world.codec
+        body = parse_datagram(data).body
+        messages, _ = codec.unpack(body, bytes_max=len(body), messages_max=MESSAGES_MAX, datagram=True)
+        target = self.world.network.by_address.get(to)
+        limit = transmit_limit(self.world.protocol.retransmit_multiplier, self._n_max)
+        spared = [self._host.node] + ([target.node] if target is not None else [])
+        for message in messages:
+            fact = _fact(message)
+            if fact is None or any(fact.find(node) >= 0 for node in spared):
+                continue  # its own word may be said anew; a subject is told of doubts each time
+            count = self._counts[fact] = self._counts.get(fact, 0) + 1
+            if count > limit:
+                self.fail(
+                    f"has sent one {type(message).__name__} {count} times within {LISTENS:g} s; {limit} are allowed "
+                    f"among {self._n_max} nodes",
+                    self._host,
+                )
+
+
+def _fact(message: Message) -> bytes | None:
+    match message:
+        case HeadUpdate():
+            return message.head
+        case AccusationUpdate():
+            return message.accusation
+        case RecordUpdate():
+            return message.record
+        case _:
+            return None

@@ -1,0 +1,48 @@
+"""Load: an update leaves one node a bounded number of times."""
+
+from __future__ import annotations
+
+import pytest
+from reachp2p_sim.host import Host
+
+from reachp2p.core.membership.suspicion import transmit_limit
+from reachp2p.core.wire.messages import AccusationUpdate, HeadUpdate, Ping
+from tests.sim.watched import Watched, caught
+
+LIMIT = transmit_limit(3, 3)
+
+
+@pytest.fixture
+def trio(watched: Watched) -> tuple[Host, Host, Host]:
+    """Three nodes; the first is the one that is listened to."""
+    a, b, c = watched.hosts(3)
+    watched.world.run(15.1)  # the rest has had its turn
+    return a, b, c
+
+
+def test_an_update_that_is_sent_too_often(watched: Watched, trio: tuple[Host, Host, Host]) -> None:
+    a, b, c = trio
+    head = HeadUpdate(head=watched.sign_head(c))
+
+    def tell() -> None:
+        watched.world.run(0.2)
+        watched.send(a, b, head)
+
+    for _ in range(LIMIT + 1):
+        tell()
+    assert f"{LIMIT} are allowed among 3 nodes" in caught("load", tell)
+
+
+def test_answers_and_ones_own_word_and_what_a_subject_is_told_do_not_count(
+    watched: Watched, trio: tuple[Host, Host, Host]
+) -> None:
+    a, b, c = trio
+    own, doubt = HeadUpdate(head=watched.sign_head(a)), watched.sign_accusation(b, c)
+    head = HeadUpdate(head=watched.sign_head(b))
+    for _ in range(LIMIT + 1):
+        watched.world.run(0.1)
+        watched.send(a, b, own)
+        watched.send(a, c, AccusationUpdate(accusation=doubt))
+        watched.world.run(0.1)
+        watched.send(a, c, head)  # and at this moment it hears something: that was an answer
+        a.receive_datagram((c.address, watched.datagram(c, a, Ping(nonce=bytes(8))), 0))
