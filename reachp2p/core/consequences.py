@@ -14,6 +14,7 @@ from reachp2p.core.membership.member import Member, Precedence
 from reachp2p.core.membership.table import PRESENT, Change
 from reachp2p.core.parts import Parts
 from reachp2p.core.routing.instance import InstanceInfo
+from reachp2p.core.routing.unsteady import REFUTED, RETURNED
 from reachp2p.core.wire.facts import AgentRecord
 
 NAMES_MAX = 256
@@ -49,6 +50,11 @@ class Consequences:
             parts.detector.end(node)
         for lost in parts.store.raise_floor(node, member.head.fact.floor, member.head.fact.version):
             self.unroute(lost.fact, now)
+        if state is MemberState.ALIVE and not change.is_new_life:
+            if change.old is MemberState.DEAD:
+                parts.unsteady.on_setback(node, RETURNED, now)
+            elif change.old is MemberState.SUSPECT:
+                parts.unsteady.on_setback(node, REFUTED, now)
         parts.routing.set_node(node, member.state, member.refused, member.head.fact.name, member.life)
         if change.seen is not None:
             parts.snapshot.mark(node, now)
@@ -64,6 +70,7 @@ class Consequences:
         parts = self._parts
         member, node = change.member, change.node
         parts.detector.end(node)
+        parts.unsteady.forget(node)
         for lost in parts.store.open(node, member.life):
             self.unroute(lost.fact, now)
         if change.old_life is not None:
@@ -77,6 +84,7 @@ class Consequences:
         parts = self._parts
         node = member.node
         parts.detector.forget(node)
+        parts.unsteady.forget(node)
         for lost in parts.store.close(node):
             self.unroute(lost.fact, now)
         parts.routing.set_node(node, None)

@@ -29,6 +29,7 @@ from reachp2p.core.registry.store import RecordStore
 from reachp2p.core.routing.router import Router
 from reachp2p.core.routing.table import RoutingTable
 from reachp2p.core.routing.unreached import Unreached
+from reachp2p.core.routing.unsteady import Unsteady
 from reachp2p.core.settings import Settings
 from reachp2p.core.snapshot import Snapshot
 from reachp2p.core.timers import Timers
@@ -140,6 +141,7 @@ class Parts:
         self.routing = RoutingTable(counters, virtual_nodes=protocol.virtual_nodes)
         self.router = Router(self.routing, rng, counters)
         self.unreached = Unreached(self.routing, timers, counters)
+        self.unsteady = Unsteady(self.routing, timers, counters, enabled=protocol.rules.damping)
 
         self.callee = Callee(
             protocol,

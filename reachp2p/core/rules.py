@@ -48,5 +48,7 @@ class Rules(msgspec.Struct, frozen=True):
     """News also travels in datagrams of its own, each `gossip_interval` (memberlist). Off: piggybacked only (SWIM)."""
     push_pull: bool = True
     """Views are compared with a random member's on a timer (memberlist). Off: only for half a minute after a start."""
+    damping: bool = True
+    """Who is doubted or buried and comes back again and again is avoided by calls for a while (RFC 2439)."""
     recontact: bool = True
     """The dead, the unreached seeds and those of the address book are dialled for ever."""

@@ -21,6 +21,7 @@ from reachp2p.core.membership.life import AskEnds, ChallengeDue, ChallengeEnds, 
 from reachp2p.core.membership.probe import DirectProbeDue, ProbeDue, ProbeEnds, RelayEnds, RelayNackDue
 from reachp2p.core.parts import Parts
 from reachp2p.core.routing.unreached import UnreachedEnds
+from reachp2p.core.routing.unsteady import SteadyDue
 from reachp2p.core.snapshot import SnapshotDue
 from reachp2p.core.timers import TimerKey
 from reachp2p.core.upkeep import (
@@ -75,6 +76,7 @@ class Timing:
             InvocationDue: parts.callee.on_timer,
             WaitingRepliesDue: _at(parts.callee.on_waiting_replies_due),
             UnreachedEnds: self._on_unreached_ends,
+            SteadyDue: parts.unsteady.on_timer,
             AskEnds: _at(parts.life.on_ask_ends),
             ChallengeDue: self._on_challenge_due,
             ChallengeEnds: _at(parts.life.on_challenge_ends),

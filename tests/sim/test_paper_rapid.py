@@ -30,19 +30,29 @@ def test_who_crashed_is_out_once_and_for_good(story: str) -> None:
     assert all(since is not None and 0 < since < 25 for since in found.out_since)
     assert found.sizes[-1][1] == 6
     assert set(found.changes) <= {1, 2}
+    assert found.turns == [1] * 12
+    assert all(since is not None and since < 12 for since in found.unasked_since)
     rows = judge_crashes(Scale(True, 1), [(case, found)]).rows
-    assert [row.verdict for row in rows] == ["holds", "reported", "holds"]
+    assert [row.verdict for row in rows] == ["holds", "reported", "reported", "holds"]
 
 
-def test_loss_does_not_end_healthy_members() -> None:
-    found = measure_trouble(TroubleCase(3, "loss-in", "ours", nodes=6, faulty=1, seconds=20.0))
+def test_who_loses_most_of_what_it_is_sent_is_asked_no_more_and_ends_nobody() -> None:
+    found = measure_trouble(TroubleCase(3, "loss-in", "ours", nodes=12, faulty=1, seconds=70.0))
     assert found.healthy_dead == 0
-    assert found.equal == 1.0
+    assert all(since is not None and since < 60 for since in found.unasked_since)
+
+
+def test_who_hears_nobody_half_of_the_time_is_asked_no_more() -> None:
+    found = measure_trouble(TroubleCase(1, "flip-flop", "ours", nodes=12, faulty=1, seconds=80.0))
+    assert found.turns == [1] * 11
+    assert max(found.flips) > 2
+    assert found.healthy_dead == 0
 
 
 def test_a_member_that_comes_back_again_and_again_fails_the_goal() -> None:
     cases: list[Mode] = ["memberlist", "ours"]
-    restless = Trouble([2, 6], [None], 0, 0, 0.95, [(1.0, 2.0), (130.0, 3.0)], [3, 3])
+    sizes = [(1.0, 2.0), (130.0, 3.0)]
+    restless = Trouble([2, 6], [None], [2, 4], [None], 0.9, 0, 0, 0.95, sizes, [3, 3])
     done = [(TroubleCase(1, "flip-flop", mode, 3, 1, 200.0), restless) for mode in cases]
     assert [row.verdict for row in judge_flip_flop(Scale(True, 1), done).rows] == [
         "holds",
@@ -50,6 +60,8 @@ def test_a_member_that_comes_back_again_and_again_fails_the_goal() -> None:
         "fails",
         "holds",
         "holds",
+        "reported",
+        "reported",
     ]
 
 

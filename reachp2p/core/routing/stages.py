@@ -111,7 +111,7 @@ class Liveness:
     """Is its node there, in the life that registered it?
 
     DEAD, LEFT and unknown nodes and records of another life are out. SUSPECT nodes, nodes whose process answered by
-    refusal and nodes to which no link opens from here keep their place and are avoided.
+    refusal, nodes to which no link opens from here and nodes that come and go keep their place and are avoided.
     """
 
     name = "liveness"
@@ -123,8 +123,8 @@ class Liveness:
         if state is MemberState.ALIVE or state is MemberState.SUSPECT:
             if instance.node_life != instance.info.life:
                 return Verdict.REMOVE
-            doubted = instance.refused or instance.unreached or state is MemberState.SUSPECT
-            return Verdict.AVOID if doubted else Verdict.PASS
+            doubted = instance.refused or instance.unreached or instance.unsteady
+            return Verdict.AVOID if doubted or state is MemberState.SUSPECT else Verdict.PASS
         return Verdict.REMOVE
 
     def why(self, selector: Selector, instance: Instance) -> str:
@@ -139,6 +139,8 @@ class Liveness:
                 return "process gone"
             if instance.unreached and state is MemberState.ALIVE:
                 return "not reached from here"
+            if instance.unsteady and state is MemberState.ALIVE:
+                return "comes and goes"
         return str(state.value)
 
 

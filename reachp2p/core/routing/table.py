@@ -39,6 +39,7 @@ class _Node(msgspec.Struct, gc=False):
     name: str = ""
     life: Life | None = None
     unreached: bool = False
+    unsteady: bool = False
     agents: dict[str, Instance] = {}
 
 
@@ -118,6 +119,8 @@ class RoutingTable:
             return False
         if life != entry.life or (state is MemberState.ALIVE and entry.state is not state):
             entry.unreached = False  # it has told news of itself since
+        if life != entry.life:
+            entry.unsteady = False
         entry.state, entry.refused, entry.name, entry.life = state, refused, node_name, life
         self._rejudge(entry)
         self._forget_if_empty(node, entry)
@@ -133,6 +136,21 @@ class RoutingTable:
         self._rejudge(entry)
         self.version += 1
         return True
+
+    def set_unsteady(self, node: NodeId, unsteady: bool) -> bool:
+        """Whether a node comes and goes; false if that is not new, or the node not known."""
+        entry = self._nodes.get(node)
+        if entry is None or entry.unsteady is unsteady:
+            return False
+        entry.unsteady = unsteady
+        self._rejudge(entry)
+        self.version += 1
+        return True
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes it knows, in whatever state."""
+        return len(self._nodes)
 
     def is_unreached(self, node: NodeId) -> bool:
         """Whether a node is marked as not reached from here."""
@@ -290,4 +308,5 @@ def _instance(key: InstanceKey, entry: _Node, info: InstanceInfo) -> Instance:
         node_life=entry.life,
         info=info,
         unreached=entry.unreached,
+        unsteady=entry.unsteady,
     )

@@ -1,7 +1,7 @@
 """Members in trouble, and what all others make of it: one story of the Rapid paper, run and watched.
 
 A member is *in* at an observer that holds it ALIVE or SUSPECT (these are the members that memberlist lists and that our
-placement covers), and *out* when it is DEAD or forgotten.
+placement covers), and *out* when it is DEAD or forgotten. It is *asked* while calls from the observer may go to it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p.core.ids import NodeId
 from reachp2p.core.rules import Rules
 from reachp2p.core.settings import Protocol
-from reachp2p_sim.agreement import agreed
+from reachp2p_sim.agreement import agreed, converged
 from reachp2p_sim.host import Host
+from reachp2p_sim.steps.work import CAPABILITY
 from reachp2p_sim.world import World
 
 Story = Literal["flip-flop", "loss-in", "loss-out", "crash", "silent", "bootstrap"]
@@ -28,6 +29,7 @@ MEMBERLIST = Rules(
     refusals=False,
     lateness=False,
     answers=False,
+    damping=False,
     recontact=False,
 )
 """SWIM and Lifeguard as memberlist has them by default: gossiped deaths, TCP probes, push-pull, nothing of our "
@@ -61,6 +63,13 @@ class Trouble(msgspec.Struct, frozen=True):
     """For each observer and faulty member how often it went in or out."""
     out_since: list[float | None]
     """For each faulty member when the last observer had it out for good; None if somebody has it in at the end."""
+    turns: list[int]
+    """For each observer and faulty member how often it was asked no more, or again."""
+    unasked_since: list[float | None]
+    """For each faulty member when the last observer ceased to ask it for good; None if somebody asks it at the "
+    "end."""
+    routes_equal: float
+    """Part of the looks from `CALM_AFTER` on at which all healthy members asked the same members."""
     healthy_dead: int
     """Verdicts on healthy members."""
     healthy_suspected: int
@@ -100,6 +109,9 @@ class _Watch:
         self.went: dict[tuple[str, str], float] = {}
         """When each pair last changed."""
         self.changed: dict[str, list[float]] = {host.name: [] for host in self.observers}
+        self.turns = dict.fromkeys(self.flips, 0)
+        self.turned: dict[tuple[str, str], float] = {}
+        self.asked = dict.fromkeys(self.flips, True)
         self.healthy_dead = self.healthy_suspected = 0
         world.on_event.append(self._on_event)
 
@@ -131,6 +143,29 @@ class _Watch:
         views = [{**self.inside[host.name], host.node: None}.keys() for host in self.observers]
         return all(view == views[0] for view in views)
 
+    def look_at_routes(self) -> bool:
+        """Note whom the observers ask; whether they all ask the same members."""
+        now = self._world.now - self.began_at
+        views: dict[tuple[NodeId, ...], None] = {}
+        for host in self.observers:
+            routable = host.engine.routable(CAPABILITY)
+            views[tuple(routable)] = None
+            asked = dict.fromkeys(routable)
+            for node, name in self._faulty.items():
+                pair = (host.name, name)
+                if self.asked[pair] is not (node in asked):
+                    self.asked[pair] = node in asked
+                    self.turns[pair] += 1
+                    self.turned[pair] = now
+        return len(views) == 1
+
+    def unasked_since(self, faulty: Host) -> float | None:
+        """When the last observer ceased to ask it for good."""
+        pairs = [(host.name, faulty.name) for host in self.observers]
+        if any(self.asked[pair] for pair in pairs):
+            return None
+        return max(self.turned[pair] for pair in pairs)
+
     def mean_size(self) -> float:
         """How many members the observers have in, themselves included."""
         return 1.0 + sum(map(len, self.inside.values())) / len(self.inside)
@@ -145,24 +180,34 @@ class _Watch:
 def measure_trouble(case: TroubleCase) -> Trouble:
     """Run a story that begins with a converged cluster."""
     world = World(case.seed, protocol=_protocol(case.mode))
-    hosts = world.add_nodes(case.nodes)
+    hosts = world.add_nodes(case.nodes, converged=True)
     world.run(1.0)
-    world.run_until(agreed, limit=BOOTSTRAP_LIMIT)
+    world.offer(*hosts)
+    world.run_until(converged, limit=BOOTSTRAP_LIMIT)
     world.run(SETTLE)
     faulty = world.randomness.stream("faulty").sample(hosts[1:], case.faulty)
     watch = _Watch(world, faulty)
     _begin(world, case, faulty, watch.observers)
     sizes = []
-    equal = looks = 0
+    equal = looks = routes_equal = route_looks = 0
+    every = max(1, case.nodes // 200)
     for look in range(1, int(case.seconds / LOOK) + 1):
         world.run(LOOK)
         sizes.append((look * LOOK, watch.mean_size()))
-        if look * LOOK > min(CALM_AFTER, case.seconds / 2):
+        is_calm = look * LOOK > min(CALM_AFTER, case.seconds / 2)
+        if is_calm:
             looks += 1
             equal += watch.agree()
+        if look % every == 0:
+            same = watch.look_at_routes()
+            route_looks += is_calm
+            routes_equal += same and is_calm
     return Trouble(
         list(watch.flips.values()),
         [watch.out_since(host) for host in faulty],
+        list(watch.turns.values()),
+        [watch.unasked_since(host) for host in faulty],
+        routes_equal / max(1, route_looks),
         watch.healthy_dead,
         watch.healthy_suspected,
         equal / looks,
