@@ -68,6 +68,8 @@ class Findings:
         self._starts: dict[int, list[float]] = defaultdict(list)
         for process in recorder.processes:
             self._starts[process.host].append(process.began_at)
+        for starts in self._starts.values():
+            starts.sort()
         self.detections = [self._detection(p) for p in recorder.processes if p.how == "crash"]
         self.episodes = self._episodes()
         self.suspicions = sum(e.suspects for e in self.episodes)
@@ -81,15 +83,25 @@ class Findings:
         assert process.ended_at is not None, "it has ended"
         later = [at for at in self._starts[process.host] if at > process.began_at]
         detection = Detection(process.host, process.ended_at, process.others, back_at=min(later, default=inf))
+        given: set[int] = set()
         for change in self.recorder.beliefs.changes:
             if change.subject != process.host or not process.ended_at <= change.at < detection.back_at:
+                continue
+            if self._is_newcomer(change, process.ended_at):
                 continue
             after = change.at - process.ended_at
             if change.new in ("SUSPECT", "DEAD") and detection.first_suspect is None:
                 detection.first_suspect, detection.first_suspect_by = after, change.observer
-            if change.new == "DEAD":
+            if change.new == "DEAD" and change.observer not in given:
+                given.add(change.observer)
                 detection.dead.append((after, change.observer))
         return detection
+
+    def _is_newcomer(self, change: Change, since: float) -> bool:
+        """Whether the observer's process began later than this: it did not lose the subject, it was told."""
+        starts = self._starts[change.observer]
+        position = bisect_right(starts, change.at)
+        return position > 0 and starts[position - 1] > since
 
     def cut_off(self) -> list[Detection]:
         """How the two sides of the first lasting cut noticed that they lost each other: one entry for each machine."""
@@ -167,6 +179,8 @@ class Findings:
         return episodes
 
     def _doubted(self, episode: Episode, change: Change) -> None:
+        if self._is_newcomer(change, episode.began_at):
+            return
         is_false = not self.excused(change)
         if change.new == "SUSPECT":
             episode.suspects += 1

@@ -87,7 +87,7 @@ def _hosts(findings: Findings) -> list[Span]:
 
 
 def lanes(found: list[Span], lanes_max: int, gap: float) -> list[list[Span]]:
-    """Spans on lanes so that none covers another; those that find no lane share the last. `gap` in seconds."""
+    """Spans on lanes so that none covers another; those that find no lane are left out. `gap` in seconds."""
     rows: list[list[Span]] = []
     for span in found:
         row = next((r for r in rows if r[-1].ended_at + gap <= span.began_at), None)

@@ -38,8 +38,17 @@ def strip(findings: Findings, found: list[Span]) -> dict[str, Any]:
         "hidden": len(findings.world.nodes) - len(shown),
         "ticks": time_ticks(end),
         "bands": [_bar(s, scale) for s in found if s.hosts is None],
-        "lanes": [[_bar(s, scale) for s in lane] for lane in lanes(found, LANES_MAX, end * 0.004)],
+        "lanes": [[_bar(s, scale) for s in lane] for lane in _lanes(found, end)],
     }
+
+
+def _lanes(found: list[Span], end: float) -> list[list[Span]]:
+    """Labelled bars: those of the whole network, and of single nodes if there is room for all (rows show them too)."""
+    gap = end * 0.004
+    everything = lanes(found, LANES_MAX, gap)
+    if sum(map(len, everything)) == len(found):
+        return everything
+    return lanes([span for span in found if span.hosts is None], LANES_MAX, gap)
 
 
 def _shown(findings: Findings) -> list[int]:
