@@ -13,11 +13,15 @@ from reachp2p_sim.scenarios import (
     churn,
     failures,
     gateways,
+    hostile,
     lifeguard,
+    machines,
     newcomers,
     partitions,
     random_faults,
     restarts,
+    shapes,
+    weather,
 )
 from reachp2p_sim.scenarios.base import GROUPS, SCENARIOS, Options, Scenario, add_file, from_file
 
@@ -35,9 +39,13 @@ __all__ = [
     "failures",
     "from_file",
     "gateways",
+    "hostile",
     "lifeguard",
+    "machines",
     "newcomers",
     "partitions",
     "random_faults",
     "restarts",
+    "shapes",
+    "weather",
 ]
