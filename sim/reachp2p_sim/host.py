@@ -510,7 +510,9 @@ class Host:
         effects = engine.take_effects()
         while effects:
             for effect in effects:
-                if type(effect) is SendDatagram and self.tap is None:  # nine of ten
+                if (
+                    type(effect) is SendDatagram and self.tap is None and self.behaviour is None
+                ):  # nine of ten
                     self._network.send(self, effect.address, effect.data, self._timeline.now)
                 else:
                     self.perform(effect)
