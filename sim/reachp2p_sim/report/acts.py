@@ -8,10 +8,28 @@ from typing import Any
 from reachp2p_sim.recording.findings import Findings
 from reachp2p_sim.report import words
 from reachp2p_sim.steps import Step
-from reachp2p_sim.steps.machines import SetDisk, StepClock
-from reachp2p_sim.steps.paths import Heal, Hold, Partition, PathWeather, Release, SetName, Weather
+from reachp2p_sim.steps.hostility import TurnHonest, TurnHostile
+from reachp2p_sim.steps.machines import CrashAtWrite, SetClock, SetDisk, StepClock, StrobeClock
+from reachp2p_sim.steps.paths import (
+    AllowDials,
+    BlockDials,
+    EndWeather,
+    Flap,
+    Heal,
+    Hold,
+    Partition,
+    PartitionShape,
+    PathWeather,
+    Release,
+    SetName,
+    Swizzle,
+    Translate,
+    Weather,
+    WeatherBetween,
+)
 from reachp2p_sim.steps.processes import (
     AddNodes,
+    Block,
     Clone,
     Crash,
     Leave,
@@ -20,17 +38,20 @@ from reachp2p_sim.steps.processes import (
     Resume,
     SaveDisk,
     ShowName,
+    SlowDown,
     Start,
+    Upgrade,
 )
-from reachp2p_sim.steps.story import Expect, Run
+from reachp2p_sim.steps.replays import ListenIn, Replay
+from reachp2p_sim.steps.story import DeclareCore, Expect, Run
 from reachp2p_sim.steps.work import CallLoop, OfferAgent, WithdrawAgent
 from reachp2p_sim.world import Performed
 
 TOGETHER = 0.05
 """Acts less than this many seconds apart are told as one."""
-QUIET = (Run, Expect, CallLoop, OfferAgent, WithdrawAgent, SaveDisk, ShowName, SetName)
+QUIET = (Run, Expect, DeclareCore, CallLoop, OfferAgent, WithdrawAgent, SaveDisk, ShowName, SetName, ListenIn)
 """Steps that disturb nobody: they begin no chapter."""
-MENDING = (Heal, Release, Resume, Restart, Start)
+MENDING = (Heal, Release, Resume, Restart, Start, EndWeather, AllowDials, TurnHonest)
 
 
 @dataclass(slots=True)
@@ -79,16 +100,26 @@ def _act(group: list[Performed]) -> Act:
 
 _SHORT = {
     "partition": "the cut",
+    "partition-shape": "the cut",
+    "swizzle": "the swizzling began",
+    "flap": "the flapping began",
     "hold": "the hold",
     "heal": "the heal",
     "release": "the release",
     "crash": "the crash",
     "pause": "the pause began",
+    "block": "the block began",
+    "slow-down": "the slowness began",
+    "turn-hostile": "the harm began",
+    "replay": "the replay",
     "resume": "the pause ended",
     "restart": "the restart",
     "clone": "the clone appeared",
     "weather": "the weather changed",
     "path-weather": "the weather changed",
+    "weather-between": "the weather changed",
+    "end-weather": "the weather ended",
+    "block-dials": "dials were blocked",
     "leave": "the leave",
     "add-nodes": "the start",
     "start": "the start",
@@ -127,8 +158,23 @@ def sentence(step: Step) -> str:
             return f"cut, one way: nothing gets from {_who(left)} to {_who(right)}"
         case Partition(left=left, right=right):
             return f"cut: {_who(left)} | {_who(right)}"
-        case Heal():
+        case PartitionShape(shape=shape, hosts=hosts):
+            return f"cut in the shape {shape}: {_who(hosts)}"
+        case Swizzle(hosts=hosts, share=share, seconds=seconds):
+            part = words.share(share)
+            return f"{part} of {_who(hosts)} are cut off one by one and let back, over {words.seconds(2 * seconds)}"
+        case Flap(hosts=hosts, on=on, off=off, seconds=seconds, direction=direction):
+            how = {"ingress": ", so that they hear nobody", "egress": ", so that nobody hears them"}.get(
+                direction, ""
+            )
+            return (
+                f"{_who(hosts)} {_verb(hosts, 'are', 'is')} cut off for {words.seconds(on)} and back for "
+                f"{words.seconds(off)}, again and again for {words.seconds(seconds)}{how}"
+            )
+        case Heal(name=None):
             return "the network heals"
+        case Heal(name=name):
+            return f"the cut {name} heals"
         case Hold(left=left, right=right):
             return f"what goes between {_who(left)} and {_who(right)} is held"
         case Release():
@@ -137,6 +183,46 @@ def sentence(step: Step) -> str:
             return f"the weather is {_weather(changes)}"
         case PathWeather(source=source, target=target, changes=changes):
             return f"from {_who(source)} to {_who(target)} the weather is {_weather(changes or {})}"
+        case WeatherBetween(sources=sources, targets=targets, changes=changes, both_ways=both_ways):
+            first, second = ("between", "and") if both_ways else ("from", "to")
+            return f"{first} {_who(sources)} {second} {_who(targets)} the weather is {_weather(changes)}"
+        case EndWeather(name=name):
+            return f"the weather {name} ends" if name else "all weather of single paths ends"
+        case Translate(hosts=hosts):
+            return f"{_who(hosts)} {_verb(hosts, 'are', 'is')} behind a translator of addresses (NAT)"
+        case BlockDials(source=source, target=target, answer=answer):
+            return f"dials from {_who(source)} to {_who(target)} are blocked: {answer}"
+        case AllowDials():
+            return "all dials get through again"
+        case Block(hosts=hosts):
+            return f"{_who(hosts)} {_verb(hosts, 'block')} right before sending and after receiving"
+        case SlowDown(hosts=hosts, service_time=service_time):
+            pace = (
+                f"now {words.seconds(service_time)} for each input"
+                if service_time
+                else "no time for an input again"
+            )
+            return f"{_who(hosts)} {_verb(hosts, 'take')} {pace}"
+        case Upgrade(hosts=hosts):
+            return f"{_who(hosts)} will run the next release"
+        case TurnHostile(hosts=hosts, behaviour=behaviour, victims=victims):
+            whom = f" to {_who(victims)}" if victims is not None else ""
+            return f"{_who(hosts)} {_verb(hosts, 'turn')} hostile{whom}: {behaviour}"
+        case TurnHonest(hosts=hosts):
+            return f"{_who(hosts)} {_verb(hosts, 'do', 'does')} no more harm"
+        case Replay(hosts=None, limit=limit):
+            return f"up to {words.count(limit)} recorded datagrams arrive once more"
+        case Replay(hosts=hosts, limit=limit):
+            return f"up to {words.count(limit)} recorded datagrams arrive at {_who(hosts)}"
+        case SetClock(hosts=hosts, rate=rate, wall_rate=wall_rate):
+            return f"the clocks of {_who(hosts)} run at {rate:g} (steady) and {wall_rate:g} (wall)"
+        case StrobeClock(hosts=hosts, by=by, every=every):
+            if not by:
+                return f"the wall clock of {_who(hosts)} is right again"
+            return f"the wall clock of {_who(hosts)} is wrong by {by:+g} s every other {words.seconds(every)}"
+        case CrashAtWrite(hosts=hosts, write=write, durable=durable):
+            when = "once it is durable" if durable else "while it is under way"
+            return f"{_who(hosts)} will crash at write {write}, {when}"
         case StepClock(hosts=hosts, seconds=seconds):
             return f"the wall clock of {_who(hosts)} jumps by {seconds:+g} s"
         case SetDisk(hosts=hosts, failure=None, latency=latency):

@@ -7,6 +7,7 @@ from math import inf
 
 from reachp2p_sim.recording.findings import Findings
 from reachp2p_sim.report import words
+from reachp2p_sim.steps.processes import Block
 
 SPANS_MAX = 400
 
@@ -18,7 +19,7 @@ class Span:
     began_at: float
     ended_at: float
     kind: str
-    """`cut`, `weather`, `down` or `paused`."""
+    """`cut`, `weather`, `down`, `paused` (or blocked) or `unsound` (hostile, slow, with a wrong clock)."""
     label: str
     hosts: tuple[int, ...] | None = None
 
@@ -37,15 +38,15 @@ def spans(findings: Findings) -> list[Span]:
 
 def _cuts(findings: Findings) -> list[Span]:
     """Cuts with the same beginning and end are one; both directions of one cut are."""
-    grouped: dict[tuple[float, float], list[tuple[int, int]]] = {}
+    grouped: dict[tuple[float, float, bool], list[tuple[int, int]]] = {}
     for cut in findings.world.history.cuts:
-        grouped.setdefault((cut.began_at, cut.ended_at), []).append((cut.sources, cut.targets))
+        grouped.setdefault((cut.began_at, cut.ended_at, cut.is_held), []).append((cut.sources, cut.targets))
     result: list[Span] = []
-    for (began_at, ended_at), pairs in grouped.items():
+    for (began_at, ended_at, held), pairs in grouped.items():
         sources, targets = pairs[0]
         one_way = (targets, sources) not in pairs
         left, right = _names(findings, sources), _names(findings, targets)
-        label = f"{left} {'→' if one_way else '|'} {right}"
+        label = f"{left} {'→' if one_way else '|'} {right}" + (" (held)" if held else "")
         more = len({frozenset(pair) for pair in pairs}) - 1
         result.append(Span(began_at, ended_at, "cut", label + (f" and {more} more" if more else "")))
     return result
@@ -83,7 +84,24 @@ def _hosts(findings: Findings) -> list[Span]:
     for index, began_at, ended_at in findings.recorder.pauses:
         name = findings.name(int(index))
         result.append(Span(began_at, min(ended_at, inf), "paused", f"{name} paused", (int(index),)))
+    blocked = {
+        (name, performed.at)
+        for performed in findings.world.performed
+        if isinstance(performed.step, Block)
+        for name in performed.step.hosts
+    }
+    for host in findings.world.nodes:
+        for absence in findings.world.history.absences.get(host.index, ()):
+            if absence.why != "process":
+                label = f"{host.name} {_UNSOUND.get(absence.why, absence.why)}"
+                result.append(Span(absence.began_at, absence.ended_at, "unsound", label, (host.index,)))
+            elif (host.name, absence.began_at) in blocked:
+                label = f"{host.name} blocked"
+                result.append(Span(absence.began_at, absence.ended_at, "paused", label, (host.index,)))
     return result
+
+
+_UNSOUND = {"clock": "clock wrong"}
 
 
 def lanes(found: list[Span], lanes_max: int, gap: float) -> list[list[Span]]:
