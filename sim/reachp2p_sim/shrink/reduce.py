@@ -28,8 +28,10 @@ def reduce(trial: Trial, said: Callable[[str], None] = lambda _: None) -> Case:
             before = trial.case
             seeds = () if number == 0 else tuple(range(OTHER_SEEDS))
             for change in (_machines, _steps, _details, _times):
+                size = trial.case.size
                 change(trial, seeds)
-                said(f"{trial.case.size} after {trial.budget.spent} runs")
+                if trial.case.size != size:
+                    said(f"{trial.case.size} after {trial.budget.spent} runs")
             if number and trial.case == before:
                 break
     except BudgetSpent:
