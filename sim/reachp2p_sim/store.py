@@ -55,7 +55,8 @@ class Store:
 
     def write(self, config: RunConfig, result: RunResult, recorder: Recorder, wall_seconds: float) -> Path:
         """Store a finished run; returns its folder. Raises `StoreError`."""
-        scenario = self.folder / result.scenario
+        name = _folder_name(result.scenario)
+        scenario = self.folder / name
         stamp = datetime.now(UTC)
         partial = scenario / f".{stamp:%Y%m%dT%H%M%S}-{result.seed}-{os.getpid()}.partial"
         try:
@@ -64,7 +65,7 @@ class Store:
             final = _free(scenario, f"{stamp:%Y%m%dT%H%M%S}-{result.seed}")
             partial.rename(final)
             _point(scenario / LATEST, Path(final.name))
-            _point(self.folder / LATEST, Path(result.scenario, final.name))
+            _point(self.folder / LATEST, Path(name, final.name))
         except OSError as error:
             shutil.rmtree(partial, ignore_errors=True)
             raise StoreError(f"{scenario}: the run could not be stored: {error.strerror or error}") from error
@@ -128,6 +129,11 @@ def read_summary(folder: Path) -> dict[str, Any]:
     if not isinstance(summary, dict) or "trace_digest" not in summary:
         raise StoreError(f"{path}: not the summary of a run")
     return summary
+
+
+def _folder_name(scenario: str) -> str:
+    """A scenario's name; of one in a file, wherever that is, the file's name without its ending."""
+    return Path(scenario).stem if scenario.endswith((".toml", ".py")) else scenario
 
 
 def _write(path: Path, parts: Iterable[str]) -> None:

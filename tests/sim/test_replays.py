@@ -94,6 +94,14 @@ def test_a_stored_run_is_repeated_and_compared(command: Command, capsys: Capsys,
     assert f"another trace: {'0' * 64} was stored" in capsys.readouterr().err
 
 
+def test_a_run_of_a_file_is_stored_under_its_name(command: Command, capsys: Capsys, tmp_path: Path) -> None:
+    mine = tmp_path / "elsewhere" / "mine.toml"
+    mine.parent.mkdir()
+    mine.write_text('name = "mine"\nsummary = "s"\nnodes = 3\n[[steps]]\ndo = "grow"\n')
+    assert command("run", str(mine), "--no-determinism", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["store"].startswith("store/mine/")
+
+
 def test_a_campaign_gives_its_first_failure(command: Command, capsys: Capsys) -> None:
     words = ("campaign", "steady", "--nodes", "4", "--seeds", "2", "--workers", "1", "--out", "c")
     assert command(*words, "--mutant", "news-never-old") == 1
