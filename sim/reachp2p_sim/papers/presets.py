@@ -22,6 +22,7 @@ MEMBERLIST_RULES = Rules(
     refusals=False,
     lateness=False,
     answers=False,
+    damping=False,
     recontact=False,
 )
 """What memberlist has: SWIM with gossip of its own, push-pull, and Lifeguard. Its probe over TCP is left out: none of

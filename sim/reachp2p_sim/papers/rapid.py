@@ -87,6 +87,11 @@ def judge_flip_flop(scale: Scale, done: Done) -> Findings:
             _report("B3.2", "ours: changes of the most restless pair (in, out)", max(ours.flips)),
         ]
     )
+    findings.remarks.append(
+        "Who is in wavers with our core as with memberlist's rules: the member refutes its death whenever it hears "
+        "of it, and only the subject speaks for itself. What does not waver is whom calls go to: after its first "
+        "return a member that comes and goes is avoided (docs/protocol/routing.md)."
+    )
     title = f"Members that healthy ones hold in, {share} deaf every other 20 s"
     findings.figures.append(_sizes("flip-flop", title, done))
     return findings

@@ -9,31 +9,22 @@ from __future__ import annotations
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p.core.ids import NodeId
-from reachp2p.core.rules import Rules
 from reachp2p.core.settings import Protocol
 from reachp2p_sim.agreement import agreed, converged
 from reachp2p_sim.host import Host
+from reachp2p_sim.papers.presets import MEMBERLIST_RULES, lifeguard
 from reachp2p_sim.steps.work import CAPABILITY
 from reachp2p_sim.world import World
 
 Story = Literal["flip-flop", "loss-in", "loss-out", "crash", "silent", "bootstrap"]
 Mode = Literal["ours", "memberlist"]
 
-MEMBERLIST = Rules(
-    own_verdict=False,
-    accusation_ages=False,
-    adaptive_timeout=False,
-    refusals=False,
-    lateness=False,
-    answers=False,
-    damping=False,
-    recontact=False,
-)
-"""SWIM and Lifeguard as memberlist has them by default: gossiped deaths, TCP probes, push-pull, nothing of our "
-"own."""
+MEMBERLIST = replace(lifeguard(alpha=4.0), rules=replace(MEMBERLIST_RULES, link_probes=True))
+"""SWIM and Lifeguard as memberlist runs them on a LAN, its probe over TCP included: here datagrams alone are lost."""
 
 SETTLE = 20.0
 """Seconds of quiet after everybody sees everybody."""
@@ -253,4 +244,4 @@ def measure_bootstrap(case: TroubleCase) -> Bootstrap:
 
 
 def _protocol(mode: Mode) -> Protocol:
-    return Protocol() if mode == "ours" else Protocol(rules=MEMBERLIST)
+    return Protocol() if mode == "ours" else MEMBERLIST
