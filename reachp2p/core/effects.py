@@ -172,50 +172,51 @@ class Effects:
     """The ordered list that all machines of one engine append to."""
 
     def __init__(self) -> None:
-        self._items: list[InnerEffect] = []
+        self.items: list[InnerEffect] = []
+        """What was appended since they were last taken. Read only."""
         self._ticket = 0
         self._request = 0
 
     def add(self, effect: InnerEffect) -> None:
         """Append one effect."""
-        self._items.append(effect)
+        self.items.append(effect)
 
     def notify(self, event: Event) -> None:
         """Append an event for the application."""
-        self._items.append(Notify(event))
+        self.items.append(Notify(event))
 
     def send(self, node: NodeId, message: Message, after: tuple[Ticket, ...] = ()) -> None:
         """Append a datagram message for a member."""
-        self._items.append(ToNode(node, message, after))
+        self.items.append(ToNode(node, message, after))
 
     def send_link(self, link: LinkId, message: Message, after: tuple[Ticket, ...] = ()) -> None:
         """Append a message for a link."""
-        self._items.append(ToLink(link, message, after))
+        self.items.append(ToLink(link, message, after))
 
     def persist(self, table: Table, key: bytes, value: bytes) -> Ticket:
         """Append a durable write and return its ticket."""
         self._ticket += 1
         ticket = Ticket(self._ticket)
-        self._items.append(Persist(ticket, table, key, value))
+        self.items.append(Persist(ticket, table, key, value))
         return ticket
 
     def delete(self, table: Table, key: bytes) -> Ticket:
         """Append a durable removal and return its ticket."""
         self._ticket += 1
         ticket = Ticket(self._ticket)
-        self._items.append(Delete(ticket, table, key))
+        self.items.append(Delete(ticket, table, key))
         return ticket
 
     def fetch(self, table: Table, start: bytes, stop: bytes | None, limit: int) -> int:
         """Append a read and return its request number."""
         self._request += 1
-        self._items.append(Fetch(self._request, table, start, stop, limit))
+        self.items.append(Fetch(self._request, table, start, stop, limit))
         return self._request
 
     def take(self) -> list[InnerEffect]:
         """Return and forget everything appended so far, in order."""
-        items, self._items = self._items, []
+        items, self.items = self.items, []
         return items
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self.items)

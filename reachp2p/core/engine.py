@@ -280,7 +280,7 @@ class Engine:
         A request or reply for which its link has no room after all ends its call here, which may add effects.
         """
         parts = self._parts
-        if not parts.effects and not parts.links.has_waiting:
+        if not parts.effects.items and not parts.links.waiting:
             return []
         done = parts.transmitter.transform(parts.effects.take(), self._now)
         while parts.transmitter.has_unsent:

@@ -174,7 +174,7 @@ class Transmitter:
                 self._send(effect, now, done)
             else:
                 done.append(effect)
-        if links.has_waiting:
+        if links.waiting:
             done.extend(links.flush())
         return done
 
@@ -187,7 +187,7 @@ class Transmitter:
             if item.message is not None:
                 parcel.encoded.append(self._codec.encode(item.message))
             self._send(parcel, now, done)
-        if self._links.has_waiting:
+        if self._links.waiting:
             done.extend(self._links.flush())
         return done
 

@@ -67,10 +67,6 @@ class FakeLinks:
         self.waiting.append((link, message))
         return True
 
-    @property
-    def has_waiting(self) -> bool:
-        return bool(self.waiting)
-
     def flush(self) -> list[Effect]:
         waiting, self.waiting = self.waiting, []
         return [SendFrame(link, encode_message(message)) for link, message in waiting]

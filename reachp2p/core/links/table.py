@@ -68,7 +68,8 @@ class Links:
             signer.node, settings.protocol, effects=effects, timers=timers, counters=counters, codec=codec
         )
         self._directory = self._book.directory
-        self._dirty: dict[LinkId, Link] = {}
+        self.waiting: dict[LinkId, Link] = {}
+        """Links for which `flush` may have something to send. Read only."""
         self._pinned: dict[NodeId, None] = {}
 
     # Commands
@@ -249,7 +250,7 @@ class Links:
         found = self._book.get(link)
         if found is not None:
             found.outgoing.credit = free_bytes
-            self._dirty[link] = found
+            self.waiting[link] = found
         return []
 
     def on_closed(self, link: LinkId, end: LinkEnd, now: float) -> list[LinkOutput]:
@@ -291,7 +292,7 @@ class Links:
         if found is None or not found.is_transport_open or found.handshake is not None:
             self._counters.add("dropped.link.closed")
             return False
-        self._dirty[link] = found
+        self.waiting[link] = found
         if isinstance(message, Goodbye):
             found.outgoing.finish(message)
             return True
@@ -300,17 +301,12 @@ class Links:
             return False
         return True
 
-    @property
-    def has_waiting(self) -> bool:
-        """Whether `flush` may have something to send."""
-        return bool(self._dirty)
-
     def flush(self) -> list[SendFrame | CloseLink]:
         """Frames of all that waits, as far as the driver has room."""
-        if not self._dirty:
+        if not self.waiting:
             return []
         effects: list[SendFrame | CloseLink] = []
-        dirty, self._dirty = self._dirty, {}
+        dirty, self.waiting = self.waiting, {}
         for number, link in dirty.items():
             if self._book.get(number) is not link:
                 continue
@@ -428,7 +424,7 @@ class Links:
             return
         # Ours came first: all that they had to say is here, and we close once our own last words are out.
         link.move(LinkInput.GOODBYE_HEARD)
-        self._dirty[link.id] = link
+        self.waiting[link.id] = link
         outputs += self._book.report(link, LinkEnd.GOODBYE, now, clean=True)
 
     def _on_hangup(self, link: Link, goodbye: Goodbye, now: float, outputs: list[LinkOutput]) -> None:
