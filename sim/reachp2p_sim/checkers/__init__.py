@@ -15,6 +15,7 @@ from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.checkers.bounded import Bounded
 from reachp2p_sim.checkers.completeness import Completeness
 from reachp2p_sim.checkers.convergence import Convergence
+from reachp2p_sim.checkers.damage import Damage
 from reachp2p_sim.checkers.equivocation import Equivocation
 from reachp2p_sim.checkers.fencing import Fencing
 from reachp2p_sim.checkers.flapping import Flapping
@@ -39,6 +40,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     Bounded,
     Completeness,
     Convergence,
+    Damage,
     Equivocation,
     Fencing,
     Flapping,

@@ -64,8 +64,11 @@ class Availability(Checker):
             self.fail(f"a call found nobody ({event.code}) although a provider was reachable", host)
         if event.node is None or not self._stands_still():
             return
+        targets = self.world.by_node.get(event.node, ())
+        if any(_is_doubtful(machine) for machine in (host, *targets)):
+            return
         self.calls += 1
-        if any(self._reach_each_other(host, target) for target in self.world.by_node.get(event.node, ())):
+        if any(self._reach_each_other(host, target) for target in targets):
             return
         self.misrouted += 1
         if self.misrouted > max(1.0, MISROUTED_SHARE * self.calls):
@@ -99,6 +102,11 @@ class Availability(Checker):
             return True
         paths = (one.cut | one.held) >> other.index & 1 or (other.cut | other.held) >> one.index & 1
         return other.is_running and other.is_sound and one.is_sound and not paths
+
+
+def _is_doubtful(host: Host) -> bool:
+    """Whether it may be reached and yet nothing is promised of it: it is hostile or slow, or its clock is wrong."""
+    return host.is_hostile or (host.is_running and not host.is_paused and not host.is_sound)
 
 
 def _holds_alive(caller: Host, host: Host) -> bool:

@@ -35,6 +35,19 @@ def datagram_too_large(patches: Patches) -> None:
 
 
 @mutant(
+    "signature-unchecked",
+    "datagrams are taken apart and believed without a look at their signature",
+    scenario="mangled-datagrams",
+    caught_by="damage",
+)
+def signature_unchecked(patches: Patches) -> None:
+    def broken(self: Any, data: bytes, audience: Any = None) -> datagram.Datagram:
+        return datagram.parse_datagram(data)
+
+    patches.replace(datagram.DatagramReader, "read", broken)
+
+
+@mutant(
     "queue-without-limit",
     "the broadcast queue drops nothing when it is full",
     scenario="steady",
