@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from reachp2p_sim.papers.base import Paper
 
-PAPERS: tuple[str, ...] = ("swim", "lifeguard", "rapid", "epidemic", "scuttlebutt", "ring", "vivaldi")
+PAPERS: tuple[str, ...] = (
+    "swim",
+    "lifeguard",
+    "tuning",
+    "rapid",
+    "epidemic",
+    "scuttlebutt",
+    "ring",
+    "vivaldi",
+)
 """In the order of docs/papers.md."""
 
 
