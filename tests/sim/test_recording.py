@@ -84,6 +84,7 @@ def test_a_conflict_of_epochs_has_its_rivals_its_winner_and_the_time_to_agree(
     assert result.verdict == "pass"
     (conflict,) = recorder.lives.conflicts
     assert len(conflict.lives) == 2
+    assert conflict.is_of_two
     assert conflict.winner is not None
     assert conflict.winner.life.epoch == max(span.life.epoch for span in conflict.lives)
     (loser,) = [span for span in conflict.lives if span is not conflict.winner]
@@ -91,6 +92,14 @@ def test_a_conflict_of_epochs_has_its_rivals_its_winner_and_the_time_to_agree(
     assert conflict.time_to_agree is not None
     assert 0 <= conflict.time_to_agree < 5
     assert any("stopped for good" in text for _, _, text in conflict.events)
+
+
+def test_a_life_that_hears_of_its_own_past_is_no_conflict_of_two() -> None:
+    recorder, result = record(RunConfig("amnesia", seed=1, nodes=5))
+    assert result.verdict == "pass"
+    assert recorder.lives.conflicts
+    assert not any(conflict.is_of_two for conflict in recorder.lives.conflicts)
+    assert all(conflict.winner is not None for conflict in recorder.lives.conflicts)
 
 
 def test_full_windows_end_early_and_moments_without_a_window_are_counted(

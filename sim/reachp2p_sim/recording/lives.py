@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from reachp2p.core.events import CloneSeen, Event, Fenced, MemberState, Paused, Resumed, Started, StartRefused
 from reachp2p.core.ids import Life, NodeId
@@ -44,6 +45,14 @@ class Conflict:
     winner: LifeSpan | None = None
     agreed_at: float | None = None
     """When every running view held the winner's life, ALIVE."""
+
+    @property
+    def is_of_two(self) -> bool:
+        """Whether two lives ran at once. If not, one heard of a life that is over: its own, before it lost its disk."""
+        spans = sorted(self.lives, key=lambda span: span.began_at)
+        return any(
+            before.ended_at is None or before.ended_at > after.began_at for before, after in pairwise(spans)
+        )
 
     @property
     def time_to_agree(self) -> float | None:

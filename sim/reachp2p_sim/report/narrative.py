@@ -284,7 +284,7 @@ def _conflicts(findings: Findings) -> list[Moment]:
     moments: list[Moment] = []
     for conflict in findings.recorder.lives.conflicts:
         name = findings.recorder.node_name(conflict.node) or "a node"
-        if len(conflict.lives) > 1:
+        if conflict.is_of_two:
             rivals = " and ".join(
                 f"epoch {span.life.epoch} on {findings.name(span.host)}" for span in conflict.lives[:4]
             )
@@ -301,7 +301,8 @@ def _conflicts(findings: Findings) -> list[Moment]:
                     conflict.agreed_at,
                     "conflict",
                     f"Epoch {winner.life.epoch} on {findings.name(winner.host)} has won: every running view holds it, "
-                    f"{words.seconds(conflict.time_to_agree)} after the two first met.",
+                    f"{words.seconds(conflict.time_to_agree)} after "
+                    f"{'the two first met' if conflict.is_of_two else 'it first heard of a higher epoch'}.",
                 )
             )
     return moments
