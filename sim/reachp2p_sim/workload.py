@@ -197,7 +197,8 @@ class Application:
         if process != host.process or not host.is_running or self.is_leaving:
             return
         is_first = loop.waits and number not in self._ready
-        if is_first and (host.life is None or not host.engine.is_callable(loop.query.capability or "")):
+        has_begun = bool(host.lives) and host.lives[-1] == host.life
+        if is_first and not (has_begun and host.engine.is_callable(loop.query.capability or "")):
             host.world.timeline.after(LOOK_AGAIN_AFTER, self._call, argument)
             return
         self._ready.add(number)
