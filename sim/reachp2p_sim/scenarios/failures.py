@@ -8,8 +8,9 @@ from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p_sim.budgets import completeness, healing
 from reachp2p_sim.host import Host
 from reachp2p_sim.scenarios.base import Options, employ, grow, require, scenario, settle
+from reachp2p_sim.scenarios.watching import Changes
 from reachp2p_sim.steps.work import CAPABILITY
-from reachp2p_sim.world import World
+from reachp2p_sim.world import World, without
 
 
 @scenario(
@@ -187,6 +188,32 @@ def pause(world: World, options: Options) -> None:
         world.run(options.number("seconds"))
         world.resume(*slow)
         world.run(chance.random() * 5)
+    settle(world, healing(options.nodes, world.protocol))
+
+
+@scenario(
+    "starved",
+    "one machine is stopped for two of every three seconds, for two minutes: it must not bury the healthy",
+    nodes=16,
+    cases=("B07",),
+    group="failures",
+    stopped=2.0,
+    running=1.0,
+    seconds=120.0,
+)
+def starved(world: World, options: Options) -> None:
+    """B07, with `--nodes 50` as reported: no healthy node is declared DEAD by anybody, and few are suspected."""
+    hosts = grow(world, options)
+    slow = hosts[world.randomness.stream("starved").randrange(len(hosts))]
+    changes = Changes(world, without(hosts, slow))
+    until = world.now + options.number("seconds")
+    while world.now < until:
+        world.pause(slow)
+        world.run(options.number("stopped"))
+        world.resume(slow)
+        world.run(options.number("running"))
+    world.timings["false_suspicions"] = len(changes.suspected)
+    require(world, not changes.dead, f"healthy nodes were given up: {changes.dead[:3]}")
     settle(world, healing(options.nodes, world.protocol))
 
 

@@ -4,39 +4,14 @@ from __future__ import annotations
 
 from statistics import median
 
-from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p_sim.agreement import agreed
 from reachp2p_sim.budgets import healing
 from reachp2p_sim.gateways import Answer
 from reachp2p_sim.host import Host
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
+from reachp2p_sim.scenarios.watching import Changes
 from reachp2p_sim.steps.work import CAPABILITY
 from reachp2p_sim.world import World, without
-
-
-class Changes:
-    """How often views have changed about some machines, from now on."""
-
-    def __init__(self, world: World, subjects: list[Host]) -> None:
-        self.world = world
-        self.nodes = {host.node for host in subjects}
-        self.dead: list[str] = []
-        self.by_pair: dict[tuple[str, str], int] = {}
-        """Changes of state, by observer and subject."""
-        world.on_event.append(self._on_event)
-
-    def _on_event(self, host: Host, event: Event) -> None:
-        if not isinstance(event, MemberChanged) or event.node not in self.nodes or event.old is event.new:
-            return
-        pair = (host.name, event.name)
-        self.by_pair[pair] = self.by_pair.get(pair, 0) + 1
-        if event.new in (MemberState.DEAD, None):
-            self.dead.append(f"{host.name} gave up {event.name} at {self.world.now:.1f} s")
-
-    @property
-    def most(self) -> int:
-        """Changes of the least steady view."""
-        return max(self.by_pair.values(), default=0)
 
 
 @scenario(
