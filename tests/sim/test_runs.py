@@ -20,6 +20,9 @@ SLOW = {
     "isolate-one": 6,
     "short-lives": 3,
     "churn-continuous": 5,
+    "sleep": 4,
+    "held-back": 5,
+    "flapping-bystander": 5,
 }
 """Scenarios of many simulated minutes run with few nodes here; campaigns run them larger."""
 

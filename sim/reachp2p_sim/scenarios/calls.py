@@ -19,7 +19,7 @@ from reachp2p_sim.world import World
     nodes_min=4,
     cases=("B24",),
     group="calls",
-    seconds=60.0,
+    seconds=30.0,
     stopped=3.0,
     running=2.0,
 )
