@@ -11,6 +11,10 @@ MESSAGES_MAX = 64
 """As many messages as a node accepts in one datagram."""
 
 
+def overlook(reason: str) -> None:
+    """A message that is not understood costs a node only this message (`on_rejected` of a codec)."""
+
+
 def accepted(host: Host, data: bytes) -> tuple[Datagram, list[Message]] | None:
     """A datagram that reached a host, taken apart: whole, signed for it, from no life that it knows to be over."""
     world = host.world
@@ -18,7 +22,11 @@ def accepted(host: Host, data: bytes) -> tuple[Datagram, list[Message]] | None:
     try:
         datagram = reader.read(data)
         messages, _ = world.codec.unpack(
-            datagram.body, bytes_max=len(datagram.body), messages_max=MESSAGES_MAX, datagram=True
+            datagram.body,
+            bytes_max=len(datagram.body),
+            messages_max=MESSAGES_MAX,
+            datagram=True,
+            on_rejected=overlook,
         )
     except WireError:
         return None

@@ -14,7 +14,7 @@ from reachp2p.core.membership.suspicion import transmit_limit
 from reachp2p.core.rules import Rules
 from reachp2p.core.wire.datagram import parse_datagram
 from reachp2p.core.wire.messages import AccusationUpdate, HeadUpdate, Message, RecordUpdate
-from reachp2p_sim.checkers.accepted import MESSAGES_MAX
+from reachp2p_sim.checkers.accepted import MESSAGES_MAX, overlook
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.host import Host
 from reachp2p_sim.tap import listen
@@ -33,7 +33,6 @@ class Load(Checker):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._turn = 0
-        self._n_max = 1
         self._stop: Callable[[], None] | None = None
         self._pending: list[tuple[float, bytes, Address]] = []
         self._counts: dict[bytes, int] = {}
@@ -66,7 +65,6 @@ class Load(Checker):
 
     def _flush(self) -> None:
         """Count what waits: all of it was sent at one moment, and nothing was heard then."""
-        self._n_max = max(self._n_max, len(self.world.running))
         pending, self._pending = self._pending, []
         for _, data, to in pending:
             self._judge(data, to)
@@ -75,9 +73,12 @@ class Load(Checker):
         assert self._host is not None, "somebody was listened to"
         codec = self.world.codec
         body = parse_datagram(data).body
-        messages, _ = codec.unpack(body, bytes_max=len(body), messages_max=MESSAGES_MAX, datagram=True)
+        messages, _ = codec.unpack(
+            body, bytes_max=len(body), messages_max=MESSAGES_MAX, datagram=True, on_rejected=overlook
+        )
         target = self.world.network.by_address.get(to)
-        limit = transmit_limit(self.world.protocol.retransmit_multiplier, self._n_max)
+        n = len(self.world.nodes)  # no table is larger, and one that has just shrunk is judged by what it was
+        limit = transmit_limit(self.world.protocol.retransmit_multiplier, n)
         spared = [self._host.node] + ([target.node] if target is not None else [])
         for message in messages:
             fact = _fact(message)
@@ -87,7 +88,7 @@ class Load(Checker):
             if count > limit:
                 self.fail(
                     f"has sent one {type(message).__name__} {count} times within {LISTENS:g} s; {limit} are allowed "
-                    f"among {self._n_max} nodes",
+                    f"among {n} nodes",
                     self._host,
                 )
 
