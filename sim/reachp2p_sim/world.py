@@ -173,6 +173,7 @@ class World:
         self.by_name: dict[str, Host] = {}
         self.by_node: dict[NodeId, list[Host]] = {}
         """Hosts by key: more than one only after `clone`."""
+        self._listeners: dict[type[Event], list[Callable[[Host, Event], None]]] = {}
         self.on_event: list[Callable[[Host, Event], None]] = []
         """Called with what each node tells its application."""
         self.on_invoke: list[Callable[[Host, Invoke], None]] = []
@@ -617,11 +618,18 @@ class World:
         assert self.network.observer is None, "this world is watched already"
         self.network.observer = self.links.observer = observer
 
+    def listen(self, listener: Callable[[Host, Event], None], *kinds: type[Event]) -> None:
+        """Call a listener with every event of these kinds. `on_event` has it called with all, which are many."""
+        for kind in kinds:
+            self._listeners.setdefault(kind, []).append(listener)
+
     # What hosts report
 
     def notified(self, host: Host, event: Event) -> None:
         """A node told its application something."""
         for listener in self.on_event:
+            listener(host, event)
+        for listener in self._listeners.get(type(event), ()):
             listener(host, event)
 
     def invoked(self, host: Host, invoke: Invoke) -> None:

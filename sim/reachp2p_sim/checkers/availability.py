@@ -35,7 +35,7 @@ class Availability(Checker):
         self.calls = 0
         self.misrouted = 0
         world.on_call.append(self._on_call)
-        world.on_event.append(self._on_event)
+        world.listen(self._on_event, RecordChanged, CallEnded)
 
     def _on_call(self, host: Host, query: RouteQuery, call: bytes, code: int) -> None:
         if query.capability is None or not self._stands_still():

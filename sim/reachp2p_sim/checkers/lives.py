@@ -23,7 +23,7 @@ class Lives(Checker):
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._opened: dict[int, list[tuple[int, Life]]] = {}
-        world.on_event.append(self._on_event)
+        world.listen(self._on_event, Started, Resumed)
 
     def _on_event(self, host: Host, event: Event) -> None:
         if not isinstance(event, Started | Resumed):

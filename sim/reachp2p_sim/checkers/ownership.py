@@ -40,21 +40,23 @@ class Ownership(Checker):
 
     def _judge_member(self, host: Host, event: MemberChanged) -> None:
         said = self.world.signed.heads.get((event.node, event.life, event.incarnation))
-        what = f"life {event.life}, incarnation {event.incarnation} of {event.name or short(event.node)}"
         if said is None:
-            self.fail(f"believes in {what}, which its key has never signed", host)
+            self.fail(f"believes in {_told(event)}, which its key has never signed", host)
         is_left = event.new is MemberState.LEFT
         heads = [one.head for one in said if one.head.left is is_left]
         if not heads:
-            self.fail(f"holds {what} {event.new}, and its key has only said the contrary (LEFT or not)", host)
+            self.fail(
+                f"holds {_told(event)} {event.new}, and its key has only said the contrary (LEFT or not)",
+                host,
+            )
         if event.new is not MemberState.ALIVE and not is_left:
             return  # a doubt, about a head that was taken up earlier
         wall = host.told_wall
         tolerance = self.world.protocol.clock_tolerance + CLOCK_SLACK
         if all(wall > head.issued_at + head.valid_for + tolerance for head in heads):
-            self.fail(f"takes up {what}, whose last head has expired by its own wall clock", host)
+            self.fail(f"takes up {_told(event)}, whose last head has expired by its own wall clock", host)
         if all(head.issued_at > wall + tolerance for head in heads):
-            self.fail(f"takes up {what}, which comes from the future by its own wall clock", host)
+            self.fail(f"takes up {_told(event)}, which comes from the future by its own wall clock", host)
 
     def _judge_record(self, host: Host, event: RecordChanged) -> None:
         if event.node == host.node:
@@ -99,3 +101,7 @@ class Ownership(Checker):
                 "key has never signed so",
                 host,
             )
+
+
+def _told(event: MemberChanged) -> str:
+    return f"life {event.life}, incarnation {event.incarnation} of {event.name or short(event.node)}"

@@ -34,7 +34,7 @@ class Refutation(Checker):
         self._running: dict[int, Life] = {}
         """By host: the life in which it takes part."""
         self._listening: dict[int, Callable[[], None]] = {}
-        world.on_event.append(self._on_event)
+        world.listen(self._on_event, Started, Resumed, Paused, Fenced, StartRefused, DrainFinished)
         world.signed.on_signed.append(self._on_signed)
 
     def _on_event(self, host: Host, event: Event) -> None:

@@ -32,7 +32,7 @@ class Registrations(Checker):
         self._changed_at = 0.0
         self._judged: dict[int, float] = {}
         """By host: of which disturbance it was judged last."""
-        world.on_event.append(self._on_event)
+        world.listen(self._on_event, RecordChanged)
         rounds(world).on_look.append(self._look)
 
     def _on_event(self, host: Host, event: Event) -> None:

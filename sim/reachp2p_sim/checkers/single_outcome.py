@@ -23,7 +23,7 @@ class SingleOutcome(Checker):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        world.on_event.append(self._on_event)
+        world.listen(self._on_event, CallEnded)
         world.every(LOOK_INTERVAL, self._look)
 
     def _on_event(self, host: Host, event: Event) -> None:
