@@ -346,9 +346,8 @@ def _spread_figure(seed: int, nodes: int, groups: dict[float, list[list[float]]]
         ]
         series.append(Series(f"reachp2p, loss {loss:.0%}", [(0.0, 1 / nodes), *points]))
     title = f"Members that know an update, n = {nodes}"
-    svg = chart(
-        title, Axis("periods since it was made", low=0.0), Axis("part of all members", low=0, high=1), series
-    )
+    time = Axis("periods since it was made", is_log=True, low=0.02)
+    svg = chart(title, time, Axis("part of all members", low=0.0, high=1.0), series)
     return Figure("spread", title, svg)
 
 
