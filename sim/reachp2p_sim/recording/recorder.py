@@ -31,6 +31,8 @@ from reachp2p_sim.workload import read_reply
 from reachp2p_sim.world import World
 
 SAMPLE_INTERVAL = 0.25
+"""Seconds of run time between two looks at all views, up to `SAMPLED_FULLY` nodes; above them in proportion."""
+SAMPLED_FULLY = 64
 BELIEFS_OBSERVERS_MAX = 128
 """With more nodes than this the share of single beliefs is not sampled: it costs n² at each look."""
 STARTS = ("start ", "add nodes ", "offer agent ", "call loop ")
@@ -107,6 +109,7 @@ class Recorder:
     def __init__(self) -> None:
         self._world: World | None = None
         self._is_settled = False
+        self._sampled_at = -inf
         self._sent = (0, 0)
         self.travel = Travel(self._now, self.node_name)
         self.beliefs = Beliefs(self._now)
@@ -141,7 +144,7 @@ class Recorder:
         world.on_fault.append(self._on_fault)
         world.on_process.append(self._on_process)
         world.on_event.append(self._on_event)
-        world.every(SAMPLE_INTERVAL, self._sample)
+        world.every(SAMPLE_INTERVAL, self._look)
         build = world.engine_factory
 
         def counting(settings: Settings, *, signer: Signer, verifier: Verifier, **others: Any) -> Any:
@@ -286,8 +289,15 @@ class Recorder:
 
     # What is looked at again and again
 
+    def _look(self) -> None:
+        """Sample, less often the more nodes there are: a look at all views costs n² at worst."""
+        now = self.world.now
+        if now - self._sampled_at >= SAMPLE_INTERVAL * max(1.0, len(self.world.nodes) / SAMPLED_FULLY) - 1e-9:
+            self._sample()
+
     def _sample(self) -> None:
         world = self.world
+        self._sampled_at = world.now
         running = world.running
         count = len(running)
         truth = world.alive_fingerprint()
