@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from reachp2p_sim.papers.joins import JoinCase, measure_joins
 from reachp2p_sim.papers.probing import (
-    JoinCase,
     LoadCase,
     NewsCase,
     ProbingCase,
     RateCase,
-    measure_joins,
     measure_load,
     measure_news,
     measure_probing,

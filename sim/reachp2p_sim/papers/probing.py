@@ -12,7 +12,6 @@ import msgspec
 from msgspec.structs import replace
 
 from reachp2p.core.engine import Engine
-from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p.core.ids import Entropy, NodeId, Rng
 from reachp2p.core.membership.member import Member
 from reachp2p.core.membership.probe import ProbeResult
@@ -241,62 +240,3 @@ def _listen(
         return seen
 
     table.merge = merged  # type: ignore[method-assign,assignment]
-
-
-class JoinCase(msgspec.Struct, frozen=True):
-    """Seventeen members that join one after the other (§5.4)."""
-
-    seed: int
-    variant: str
-
-
-class Joins(msgspec.Struct, frozen=True):
-    """The mean size of the group in its members' eyes at the end, and at its largest; members dropped by anybody."""
-
-    size: float
-    peak: float
-    drops: int
-
-
-JOINERS, JOIN_EVERY, JOIN_SECONDS, JOIN_LOSS = 17, 5.0, 175.0, 0.1
-VARIANTS = ("Basic", "+Inf", "+Inf+Susp", "reachp2p")
-
-
-def join_protocol(variant: str) -> Protocol:
-    """T = 2 s, one helper; the suspicion lasts 3·⌈ln(n + 1)⌉ = 9 periods."""
-    if variant == "reachp2p":
-        return presets.reachp2p()
-    protocol = presets.swim_2002(2.0)
-    changes = {
-        "Basic": {"infection": False, "suspicion": False, "gossip_ticks": True},
-        "+Inf": {"suspicion": False},
-        "+Inf+Susp": {},
-    }[variant]
-    return replace(protocol, suspicion_alpha=7.3, rules=replace(protocol.rules, **changes))
-
-
-def measure_joins(case: JoinCase) -> Joins:
-    """Every datagram is lost with a chance of 10 %."""
-    protocol = join_protocol(case.variant)
-    world = World(case.seed, conditions=Conditions(loss=JOIN_LOSS), protocol=protocol, codec="off")
-    drops = [0]
-
-    def note(_: Host, event: Event) -> None:
-        drops[0] += isinstance(event, MemberChanged) and event.new is MemberState.DEAD
-
-    world.on_event.append(note)
-    peak = 0.0
-    while world.now < JOIN_SECONDS:
-        if len(world.nodes) < JOINERS:
-            world.add_nodes(1)
-        world.run(JOIN_EVERY)
-        peak = max(peak, _size(world))
-    return Joins(_size(world), peak, drops[0])
-
-
-def _size(world: World) -> float:
-    sizes = [
-        1 + sum(m.state in (MemberState.ALIVE, MemberState.SUSPECT) for m in host.view.members.values())
-        for host in world.running
-    ]
-    return sum(sizes) / len(sizes)
