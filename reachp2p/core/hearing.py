@@ -290,6 +290,17 @@ class Hearing:
             parts.counters.add("answers.fresher_evidence")
             self.reply(source, HeadUpdate(head=data))
 
+    def answer_request(self, subject: NodeId, source: Source, now: float) -> None:
+        """Send a member the head that it asks for, if we hold it; by datagram once in a period, because the answer is
+        larger than the question and goes wherever the question says that it came from."""
+        data = self.head_data(subject, now)
+        if data is None or source.node not in self._parts.table:
+            return
+        if source.link is None and not self._may_answer(source.node, subject, now):
+            self._parts.counters.add("dropped.head_request.rate")
+            return
+        self.reply(source, HeadUpdate(head=data))
+
     def head_data(self, subject: NodeId, now: float) -> bytes | None:
         """The signed head held for `subject`, our own included."""
         if subject == self._parts.own.node:

@@ -205,9 +205,7 @@ class Inbound:
         self, request: HeadRequest, source: Source, life: Life, data: bytes, now: float
     ) -> None:
         for subject in request.subjects:
-            held = self._hearing.head_data(NodeId(subject), now)
-            if held is not None and source.node in self._parts.table:
-                self._hearing.reply(source, HeadUpdate(head=held))
+            self._hearing.answer_request(NodeId(subject), source, now)
 
     def _ack(self, ack: Ack, source: Source, life: Life, data: bytes, now: float) -> None:
         parts = self._parts

@@ -64,6 +64,7 @@ def test_a_flood_stays_within_all_bounds() -> None:
     town.world.run(6)
     assert town.dead == []
     assert town.sum("dropped.ping_req.rate") > 100
+    assert town.sum("dropped.head_request.rate") > 100, "a head is larger than the question for it"
     town.finish()
 
 
