@@ -23,6 +23,7 @@ from reachp2p.core.wire.messages import Message
 
 if TYPE_CHECKING:
     from reachp2p_sim.host import Host
+    from reachp2p_sim.signed import SaidHead
 
 COUNTER_APART = 1 << 40
 """Where the counters of datagrams begin that a behaviour makes itself, far above those of the engine beside it."""
@@ -94,9 +95,14 @@ class Behaviour:
 
     def own_head(self) -> Head:
         """What this node's engine has last said of itself."""
-        view = next(m for m in self.host.engine.members() if m.is_self)
-        said = self.world.signed.heads[self.host.node, view.life, view.incarnation]
-        return said[-1].head
+        return self._said()[-1].head
+
+    def _said(self) -> list[SaidHead]:
+        """The heads that this node has signed with its present numbers: none before its life is announced."""
+        view = next((m for m in self.host.engine.members() if m.is_self), None)
+        if view is None:
+            return []
+        return self.world.signed.heads.get((self.host.node, view.life, view.incarnation), [])
 
     def sign(self, fact: Fact) -> bytes:
         """A fact with a signature of this node's key, whoever should have signed it."""
@@ -141,5 +147,12 @@ class Behaviour:
         if self._has_ended:
             return
         self.world.timeline.after(self._interval, self._due)
-        if self.host.is_running and self.host.life is not None and self.host.hindered is None and self.others:
+        host = self.host
+        if (
+            host.is_running
+            and host.life is not None
+            and host.hindered is None
+            and self.others
+            and self._said()
+        ):
             self.act()

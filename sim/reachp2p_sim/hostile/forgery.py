@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import msgspec
 
-from reachp2p.core.ids import Life
+from reachp2p.core.ids import COUNTER_MAX, EPOCH_MAX, Life
 from reachp2p.core.wire.codec import encode_message, pack_messages
 from reachp2p.core.wire.datagram import DatagramWriter
 from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability
@@ -31,6 +31,8 @@ class Forgery(Behaviour):
         view = self.member(victim)
         if view is None:
             return
+        if view.incarnation >= COUNTER_MAX or view.life.epoch >= EPOCH_MAX:
+            return  # the victim has come to the end of all numbers, and nothing above it can be forged
         wall = int(self.host.wall)
         head = msgspec.structs.replace(
             self.own_head(), node=victim.node, life=view.life, incarnation=view.incarnation + 1
@@ -40,7 +42,7 @@ class Forgery(Behaviour):
         record = AgentRecord(
             node=victim.node,
             life=view.life,
-            version=view.version + 1,
+            version=min(view.version + 1, COUNTER_MAX),
             agent="work/forged",
             issued_at=wall,
             capabilities=[Capability(name="work.do")],
