@@ -57,7 +57,7 @@ Measured: TypeAlias = list[Detection] | Disturbance
 def configurations(scale: Scale) -> list[Configuration]:
     """The baseline first, then Lifeguard's curve and ours."""
     ours = scale.pick(
-        ((4.0, 6.0), (2.0, 6.0), (2.0, 2.0), (1.0, 6.0), (1.0, 1.0)),
+        ((4.0, 6.0), (2.0, 6.0), (1.0, 6.0), (1.0, 1.0), (0.5, 1.0)),
         tuple((alpha, beta) for alpha in (0.5, 1.0, 1.5, 2.0, 3.0, 4.0) for beta in (1.0, 2.0, 6.0)),
     )
     theirs = scale.pick((2.0, 1.0), (5.0, 3.0, 2.0, 1.0))
@@ -83,7 +83,7 @@ def cases(scale: Scale) -> list[TuningCase]:
     seconds = scale.pick(60.0, 120.0)
     listed: list[TuningCase] = []
     for configuration in configurations(scale):
-        for number in range(scale.pick(1, 5)):
+        for number in range(scale.pick(2, 5)):
             seed = scale.seed + number
             listed += [
                 IntervalCase(configuration, nodes, count, duration, awake, seconds, seed)
