@@ -14,9 +14,13 @@ from typing import Any
 
 from reachp2p.core.ids import Life
 from reachp2p_sim.recording.beliefs import Change
-from reachp2p_sim.recording.recorder import Process, Recorder
+from reachp2p_sim.recording.recorder import Process, Recorder, Settled
 from reachp2p_sim.recording.travel import Budget
+from reachp2p_sim.steps.paths import AllowDials, EndWeather, Heal, Release
+from reachp2p_sim.steps.processes import AddNodes, Restart, Resume, Start
 
+HEALING = (Heal, Release, Resume, EndWeather, AllowDials)
+STARTING = (AddNodes, Restart, Start)
 GRACE = 1.0
 """Seconds after a fault has ended in which a suspicion is still put down to it: probes under way when it ended."""
 
@@ -241,7 +245,7 @@ class Findings:
                 {
                     "at": round(s.at, 6),
                     "after": round(s.at - s.disturbed_at, 6),
-                    "after_step": round(s.at - self.last_step_before(s.at), 6),
+                    "after_step": round(s.at - self.settling_from(s), 6),
                     "budget": round(s.budget, 3),
                 }
                 for s in recorder.settled
@@ -310,10 +314,19 @@ class Findings:
             spans.append((ended_at, inf))
         return spans
 
-    def last_step_before(self, at: float) -> float:
-        """When the world was last disturbed by a step before a time; 0 if it never was."""
-        steps = self.world.performed
-        return max((p.at for p in steps if p.step.disturbs and p.at < at), default=0.0)
+    def settling_from(self, settled: Settled) -> float:
+        """From when a reader counts the time until views were equal again.
+
+        From the last heal since they had been equal; if there was none, from the last start or restart, or else from
+        the first step that disturbed them. A cut is noticed late, so without any such step: from the last before.
+        """
+        before = [p for p in self.world.performed if p.step.disturbs and p.at < settled.at]
+        since = [p for p in before if p.at >= settled.equal_until]
+        for kinds in (HEALING, STARTING):
+            mends = [p.at for p in since if isinstance(p.step, kinds)]
+            if mends:
+                return mends[-1]
+        return since[0].at if since else before[-1].at if before else 0.0
 
     def running_at(self, at: float) -> int:
         """How many processes ran at a time."""

@@ -98,6 +98,8 @@ class Update:
 class Settled:
     """Views that became equal, with no doubt left in them, after a disturbance. `budget`: the seconds allowed."""
 
+    equal_until: float
+    """When they were last seen to be equal before; 0 if never."""
     disturbed_at: float
     at: float
     budget: float
@@ -109,6 +111,7 @@ class Recorder:
     def __init__(self) -> None:
         self._world: World | None = None
         self._is_settled = False
+        self._equal_at = 0.0
         self._sampled_at = -inf
         self._sent = (0, 0)
         self.travel = Travel(self._now, self.node_name)
@@ -337,8 +340,10 @@ class Recorder:
         elif count > 1 and not self._is_settled:
             self._is_settled = True
             budget = budgets.healing(count, world.protocol, world.network.worst()[0])
-            self.settled.append(Settled(disturbed_at, world.now, budget))
+            self.settled.append(Settled(self._equal_at, disturbed_at, world.now, budget))
             self.travel.mark("views equal")
+        if self._is_settled:
+            self._equal_at = world.now
 
     def _beliefs_right(self, running: list[Host]) -> float:
         """Share of beliefs (one view, one machine) that are ALIVE exactly if the machine runs that life."""

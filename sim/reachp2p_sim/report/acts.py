@@ -81,7 +81,7 @@ def acts(findings: Findings) -> list[Act]:
 
 def _act(group: list[Performed]) -> Act:
     steps = [performed.step for performed in group]
-    sentences = list(dict.fromkeys(sentence(step) for step in steps))
+    sentences = list(dict.fromkeys(_sentences(steps)))
     shown = sentences if len(sentences) <= 5 else [*sentences[:4], f"{len(sentences) - 4} acts more"]
     title = "; ".join(shown)
     first = title.split(" ")[0]
@@ -89,11 +89,14 @@ def _act(group: list[Performed]) -> Act:
         title = title[0].upper() + title[1:]
     if all(isinstance(step, AddNodes) for step in steps):
         kind = "start"
-    elif all(isinstance(step, MENDING) or (isinstance(step, Weather) and not step.changes) for step in steps):
+    elif all(
+        isinstance(step, MENDING) or (isinstance(step, Weather) and not step.changes) or _is_cure(step)
+        for step in steps
+    ):
         kind = "mend"
     else:
         kind = "fault"
-    known = {step.word() for step in steps}
+    known = {"cure" if _is_cure(step) else step.word() for step in steps}
     short = next((short for word, short in _SHORT.items() if word in known), "this")
     return Act(group[0].at, title, kind, short)
 
@@ -111,6 +114,7 @@ _SHORT = {
     "block": "the block began",
     "slow-down": "the slowness began",
     "turn-hostile": "the harm began",
+    "cure": "the cure",
     "replay": "the replay",
     "resume": "the pause ended",
     "restart": "the restart",
@@ -124,6 +128,34 @@ _SHORT = {
     "add-nodes": "the start",
     "start": "the start",
 }
+
+
+def _is_cure(step: Step) -> bool:
+    """Whether a step only takes back what another did to a machine: its clock, its disk, its processor."""
+    match step:
+        case SlowDown(service_time=0.0) | StrobeClock(by=0.0) | SetClock(rate=1.0, wall_rate=1.0):
+            return True
+        case SetDisk():
+            return step == SetDisk(hosts=step.hosts)
+        case _:
+            return False
+
+
+def _sentences(steps: list[Step]) -> list[str]:
+    """A clause for each step; several cures of the same machines are one."""
+    cured: dict[Any, int] = {}
+    for step in steps:
+        if _is_cure(step):
+            hosts = getattr(step, "hosts", ())
+            cured[hosts] = cured.get(hosts, 0) + 1
+    told: list[str] = []
+    for step in steps:
+        hosts = getattr(step, "hosts", ())
+        if _is_cure(step) and cured[hosts] > 1:
+            told.append(f"{_who(hosts)} {_verb(hosts, 'are', 'is')} well again")
+        else:
+            told.append(sentence(step))
+    return told
 
 
 def sentence(step: Step) -> str:
@@ -215,16 +247,22 @@ def sentence(step: Step) -> str:
         case Replay(hosts=hosts, limit=limit):
             return f"up to {words.count(limit)} recorded datagrams arrive at {_who(hosts)}"
         case SetClock(hosts=hosts, rate=rate, wall_rate=wall_rate):
-            return f"the clocks of {_who(hosts)} run at {rate:g} (steady) and {wall_rate:g} (wall)"
+            if rate == wall_rate == 1.0:
+                return f"the clocks of {_who(hosts)} run as they should"
+            return f"the clocks of {_who(hosts)} run at {rate:.4g} (steady) and {wall_rate:.4g} (wall)"
         case StrobeClock(hosts=hosts, by=by, every=every):
             if not by:
                 return f"the wall clock of {_who(hosts)} is right again"
-            return f"the wall clock of {_who(hosts)} is wrong by {by:+g} s every other {words.seconds(every)}"
+            return (
+                f"the wall clock of {_who(hosts)} is wrong by {by:+.3g} s every other {words.seconds(every)}"
+            )
         case CrashAtWrite(hosts=hosts, write=write, durable=durable):
             when = "once it is durable" if durable else "while it is under way"
             return f"{_who(hosts)} will crash at write {write}, {when}"
         case StepClock(hosts=hosts, seconds=seconds):
-            return f"the wall clock of {_who(hosts)} jumps by {seconds:+g} s"
+            return f"the wall clock of {_who(hosts)} jumps by {seconds:+.4g} s"
+        case SetDisk(hosts=hosts) if _is_cure(step):
+            return f"the disk of {_who(hosts)} is well again"
         case SetDisk(hosts=hosts, failure=None, latency=latency):
             return f"the disk of {_who(hosts)} takes {words.seconds(latency)} for a write"
         case SetDisk(hosts=hosts, failure=failure):
@@ -248,6 +286,9 @@ def _weather(changes: dict[str, Any]) -> str:
         return "fair again"
     parts = []
     for key, value in changes.items():
-        shown = words.share(value) if key in ("loss", "duplicate", "reorder", "corrupt", "replay") else value
+        if key in ("loss", "duplicate", "reorder", "corrupt", "replay"):
+            shown = words.share(value)
+        else:
+            shown = f"{value:.3g}" if isinstance(value, float) else str(value)
         parts.append(f"{key.replace('_', ' ')} {shown}")
     return "now: " + ", ".join(parts)

@@ -50,7 +50,7 @@ def agreement(findings: Findings, bands: Sequence[Span]) -> dict[str, Any]:
     """How much of what is believed is right, over the run."""
     rows = findings.recorder.samples.rows
     marks = [
-        Mark(s.at, f"equal after {words.seconds(s.at - findings.last_step_before(s.at))}", "good")
+        Mark(s.at, f"equal after {words.seconds(s.at - findings.settling_from(s))}", "good")
         for s in findings.recorder.settled
     ]
     return plot(

@@ -266,9 +266,9 @@ def _equal(findings: Findings, chapters: list[Chapter]) -> list[Moment]:
 
 
 def _since(findings: Findings, chapters: list[Chapter], one: Settled, is_start: bool) -> str:
-    """Since the last process that came or went, if that was later than the act, and since the act."""
+    """Since the act that it is counted from, and since the last process that came or went, if that was later."""
     last = words.seconds(one.at - one.disturbed_at)
-    chapter = _cause(chapters, one.at - 1e-6)
+    chapter = _cause(chapters, findings.settling_from(one))
     after = f"{words.seconds(one.at - chapter.at)} after {chapter.short}"
     if is_start or one.disturbed_at - chapter.at > 1e-6:
         turns = ((p.host, p.began_at, p.ended_at) for p in findings.recorder.processes)
