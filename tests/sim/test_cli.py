@@ -150,6 +150,18 @@ def test_a_campaign_counts_and_names_the_first_seeds_that_fail(
     assert "steady: 0 of 3 pass" in capsys.readouterr().out
 
 
+def test_a_campaign_over_a_file_is_kept_under_its_name(
+    command: Command, capsys: Capsys, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text('name = "mine"\nsummary = "s"\nnodes = 3\n[[steps]]\ndo = "grow"\n')
+    assert command("campaign", str(mine), "--seeds", "1", "--workers", "1", "--json") == 0
+    folder = Path(json.loads(capsys.readouterr().out)["folder"])
+    assert folder.parent == tmp_path / "store" / "campaigns"
+    assert folder.name.endswith("-mine")
+    assert command("campaign", "--resume") == 0
+
+
 def test_a_campaign_goes_on_only_as_what_it_was(command: Command, capsys: Capsys, tmp_path: Path) -> None:
     words = (
         "campaign",

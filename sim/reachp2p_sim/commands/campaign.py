@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reachp2p_sim.commands.run import STORE, STORE_VARIABLE
 from reachp2p_sim.commands.shared import (
     FAIL,
     UNFINISHED,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from reachp2p_sim.campaign.folder import Folder
     from reachp2p_sim.campaign.plan import Plan
 
-STORE = Path("store") / "campaigns"
+CAMPAIGNS = "campaigns"
 LATEST = "latest"
 FAILURES_SHOWN = 5
 
@@ -60,9 +61,10 @@ def campaign(
     run_limit: Annotated[
         float, typer.Option(min=1.0, help="Seconds of real time after which one run is given up.")
     ] = 3600.0,
-    out: Annotated[
-        Path | None, typer.Option(help="Where it is kept; a new folder in store/campaigns.")
-    ] = None,
+    store: Annotated[
+        Path, typer.Option(envvar=STORE_VARIABLE, help="Keep it in campaigns/TIME-SCENARIO there.")
+    ] = STORE,
+    out: Annotated[Path | None, typer.Option(help="Keep it in this very folder.")] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on with the one in --out, or the latest.")
     ] = False,
@@ -83,10 +85,10 @@ def campaign(
                 tuple(names or ()), seeds, first_seed, nodes, mutant, wanted, grid_of(grid or ()), determinism
             )
             plan.check()
-        with _folder(plan, out, resume) as folder:
+        with _folder(plan, store / CAMPAIGNS, out, resume) as folder:
             means = Means(workers or os.cpu_count() or 1, dask, run_limit)
             summary = conduct(folder, means, sys.stderr)
-    except UsageError as error:
+    except (UsageError, OSError) as error:
         usage(str(error))
     except Unfinished as error:
         leave(str(error), UNFINISHED)
@@ -120,17 +122,18 @@ def _page(folder: Path) -> Path | None:
         return None
 
 
-def _folder(plan: Plan | None, out: Path | None, resume: bool) -> Folder:
+def _folder(plan: Plan | None, store: Path, out: Path | None, resume: bool) -> Folder:
     from reachp2p_sim.campaign.folder import Folder
 
     if resume:
-        return Folder.reopen(out or STORE / LATEST, plan)
+        return Folder.reopen(out or store / LATEST, plan)
     assert plan is not None  # there is one unless it is resumed
     if out is not None:
         return Folder.create(out, plan)
-    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{plan.scenarios[0]}"
-    folder = Folder.create(STORE / name, plan)
-    latest = STORE / LATEST
+    first = plan.scenarios[0]
+    name = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{Path(first).stem if Path(first).suffix else first}"
+    folder = Folder.create(store / name, plan)
+    latest = store / LATEST
     latest.unlink(missing_ok=True)
     latest.symlink_to(name)
     return folder
