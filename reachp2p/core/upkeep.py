@@ -87,6 +87,8 @@ class Upkeep:
         self._sync_wanted: dict[NodeId, None] = {}
         self._first_targets: list[NodeId] = []
         self._first_target: NodeId | None = None
+        self._contact: NodeId | None = None
+        """Who has answered us first after our start; usually a seed."""
         self._first_retry = FIRST_SYNC_RETRY
         self._push_pull_next = PUSH_PULL_FIRST
         self._unsettled_since: float | None = None
@@ -190,8 +192,9 @@ class Upkeep:
             self._push_pull_next *= 2
         parts.timers.set(PushPullDue(), now + interval * (0.75 + 0.5 * parts.rng.random()))
         alive = [m for m in parts.table if m.state is MemberState.ALIVE and m.addresses]
-        if is_new:
-            alive = [m for m in alive if parts.links.link_to(m.node) is not None] or alive
+        if is_new:  # every newcomer is linked with its contact: a seed would serve them all, again and again
+            linked = [m for m in alive if parts.links.link_to(m.node) is not None]
+            alive = [m for m in linked if m.node != self._contact] or linked or alive
         if alive:
             self.sync_with(alive[parts.rng.randrange(len(alive))], now)
 
@@ -228,6 +231,7 @@ class Upkeep:
         parts = self._parts
         if self.has_synced or self._first_targets or self._first_target is not None:
             return
+        self._contact = contact
         named = [node for node in heads if node != contact and self._is_present(node)]
         self._first_targets = [*parts.rng.sample(named, min(2, len(named))), contact]
         self._next_first_sync(now)

@@ -71,12 +71,13 @@ def crash(world: World, options: Options) -> None:
     group="failures",
     share=0.3,
     count=0,
-    window=2.0,
+    window=5.0,
 )
 def mass_crash(world: World, options: Options) -> None:
     """B3.8: `count` machines (or a `share` of all) are out of every view in time, and placement moves few times.
 
     What an observer finds out within one `window` (seconds) counts as one change of its routing table: at most three.
+    Every member has its own verdict, so verdicts about one crash are spread over a good part of S_min.
     """
     hosts = grow(world, options)
     many = int(options.number("count")) or max(1, int(len(hosts) * options.number("share")))

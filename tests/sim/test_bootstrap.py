@@ -1,0 +1,22 @@
+"""A crowd that joins at once: what a seed node has to bear."""
+
+from __future__ import annotations
+
+from reachp2p_sim.agreement import converged
+from reachp2p_sim.world import World
+
+
+def test_a_seed_compares_views_with_no_more_newcomers_than_others_do() -> None:
+    world = World(seed=2)
+    seed, *others = world.add_nodes(24, within=1.0)
+    world.run(1)
+    world.run_until(converged, limit=30)
+    world.run(10)
+
+    def answered(name: str) -> int:
+        counters = world.host(name).engine.diagnostics()
+        return sum(count for counter, count in counters.items() if counter.startswith("sync.answered"))
+
+    mean = sum(answered(host.name) for host in others) / len(others)
+    assert mean > 1
+    assert answered(seed.name) <= mean
