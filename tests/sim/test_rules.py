@@ -70,6 +70,15 @@ def test_whoever_slept_notices(on: bool) -> None:
 
 
 @pytest.mark.parametrize("on", [True, False])
+def test_whoever_was_slow_gives_others_more_time(on: bool) -> None:
+    world, hosts = cluster(4, lha_probe=on)
+    world.pause(hosts[2])
+    world.run(3)
+    world.resume(hosts[2])
+    assert (hosts[2].engine._parts.health.multiplier > 1) is on
+
+
+@pytest.mark.parametrize("on", [True, False])
 def test_fresher_evidence_is_answered(on: bool) -> None:
     world, hosts = cluster(answers=on)
     world.pause(hosts[2])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from reachp2p.core.clock import WallClock
@@ -26,6 +28,7 @@ from reachp2p.core.events import Event, MemberState
 from reachp2p.core.ids import LinkId, NodeId, Ticket
 from reachp2p.core.membership.own import OwnNode
 from reachp2p.core.membership.suspicion import transmit_limit
+from reachp2p.core.rules import Rules
 from reachp2p.core.transmit import FAILED_MAX, HELD_MAX, Transmitter
 from reachp2p.core.trust.facts import FactChecker
 from reachp2p.core.wire.codec import decode_messages, encode_message
@@ -75,8 +78,8 @@ class FakeLinks:
 class Desk:
     """Node 50's transmitter, with Ann and Bob as members and whatever news a test puts into the queue."""
 
-    def __init__(self) -> None:
-        self.watch = Watch(1, 2)
+    def __init__(self, **protocol: Any) -> None:
+        self.watch = Watch(1, 2, **protocol)
         self.counters = Counters()
         self.effects = Effects()
         self.links = FakeLinks()
@@ -86,7 +89,7 @@ class Desk:
         self.own = OwnNode(ME.node, settings(OWN), ME.signer, facts, clock)
         self.own.open(life(3), 0.0)
         self.transmitter = Transmitter(
-            settings(OWN),
+            settings(OWN, **protocol),
             KeyedHash(ME.node),
             self.own,
             self.watch.table,
@@ -262,6 +265,23 @@ def test_whoever_is_doubted_is_told_so_in_every_datagram(desk: Desk, state: Memb
         assert (fact.subject, fact.accuser) == (ANN.node, ME.node)
         assert len(messages) > 2
     assert len(desk.bodies(ToNode(ANN.node, None))) == 1
+
+
+def test_without_the_buddy_system_whoever_is_doubted_is_not_told_first() -> None:
+    desk = Desk(rules=Rules(buddy=False))
+    desk.watch.table.doubt(ANN.node, MemberState.SUSPECT, 0.0, "")
+    assert desk.bodies(ToNode(ANN.node, ping())) == [(ANN.node, [ping()])]
+
+
+def test_without_infection_news_travels_in_datagrams_of_its_own_and_once_to_each_member() -> None:
+    desk = Desk(rules=Rules(infection=False))
+    desk.news()
+    assert desk.bodies(ToNode(ANN.node, ping())) == [(ANN.node, [ping()])]
+    assert [len(messages) for _, messages in desk.bodies(ToNode(ANN.node, None), ToNode(BOB.node, None))] == [
+        1,
+        1,
+    ]
+    assert len(desk.watch.queue) == 0
 
 
 def test_others_are_told_of_doubts_as_of_any_news(desk: Desk) -> None:
