@@ -55,6 +55,7 @@ class ScriptedEngine(Engine):
         self.present_view_hash = b""
         self.gauges: dict[str, int] = {}
         self.probing: list[NodeId] = []
+        self.present_routable: list[NodeId] = []
         self.present_agents: list[AgentView] = []
         self.present_weights: dict[InstanceKey, int] = {}
         self.present_owner: InstanceKey | None = None
@@ -174,6 +175,10 @@ class ScriptedEngine(Engine):
     ) -> tuple[dict[InstanceKey, int], list[InstanceKey | None]]:
         """What the script says: weights, and one owner for all keys."""
         return self.present_weights, [self.present_owner] * len(keys)
+
+    def routable(self, capability: str) -> list[NodeId]:
+        """What the script says."""
+        return self.present_routable
 
     def is_probing(self, node: NodeId) -> bool:
         """What the script says."""

@@ -12,8 +12,6 @@ from reachp2p_sim.mutants import MUTANTS
 from reachp2p_sim.run import RunConfig, run_scenario
 from reachp2p_sim.scenarios import SCENARIOS
 
-MUTANT_NODES = {"lost-are-given-up": 4, "sweeps-the-living": 4}
-"""How many nodes show a mutant soonest, if not eight."""
 SLOW = {
     "partition-long": 6,
     "partition-majority": 4,
@@ -38,7 +36,7 @@ def test_a_scenario_keeps_every_promise(name: str) -> None:
 def test_a_broken_core_is_caught_by_the_checker_that_owns_the_promise(name: str) -> None:
     mutant = MUTANTS[name]
     for seed in range(1, 13):
-        result = run_scenario(RunConfig(mutant.scenario, seed, MUTANT_NODES.get(name, 8), name))
+        result = run_scenario(RunConfig(mutant.scenario, seed, mutant.nodes, name, mutant.set))
         if result.verdict != "pass":
             break
     assert result.verdict == "fail", (result.verdict, result.error)

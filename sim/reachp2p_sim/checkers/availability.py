@@ -2,14 +2,15 @@
 
 Judged while the world has stood still for S_max + D·T: by then each side of a partition has buried the other, so a call
 must not fail for want of an instance while its caller holds a running, reachable node ALIVE that has offered the
-capability all along; and of all such calls at most one in a hundred may end at a node that its caller cannot reach.
+capability all along; and of all such calls at most one in a hundred may be sent to a node that its caller cannot reach
+(each call counts with the share of such nodes among those it may go to).
 """
 
 from __future__ import annotations
 
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import CallEnded, Event, MemberState, RecordChanged
-from reachp2p.core.ids import short
+from reachp2p.core.ids import NodeId, short
 from reachp2p.errors import ErrorCode
 from reachp2p_sim.budgets import dissemination, suspicion_maximum
 from reachp2p_sim.checkers.base import Checker
@@ -33,7 +34,7 @@ class Availability(Checker):
         self._judged: dict[tuple[int, int, bytes], None] = {}
         """Calls under way that were made when the world had stood still."""
         self.calls = 0
-        self.misrouted = 0
+        self.misrouted = 0.0
         world.on_call.append(self._on_call)
         world.listen(self._on_event, RecordChanged, CallEnded)
 
@@ -47,8 +48,19 @@ class Availability(Checker):
             self.fail(
                 f"finds nobody for {query.capability} ({code}) and could reach {providers[0].name}", host
             )
-        if not code:
-            self._judged[host.index, host.process, call] = None
+        if code:
+            return
+        self._judged[host.index, host.process, call] = None
+        routable = host.engine.routable(query.capability)
+        lost = [node for node in routable if not self._is_reachable(host, node)]
+        self.calls += 1
+        self.misrouted += len(lost) / len(routable) if routable else 0.0
+        if self.misrouted > max(1.0, MISROUTED_SHARE * self.calls):
+            self.fail(
+                f"would send calls of {query.capability} to {', '.join(short(node) for node in lost)}, which it cannot "
+                f"reach; {self.misrouted:.1f} of {self.calls} calls so far",
+                host,
+            )
 
     def _on_event(self, host: Host, event: Event) -> None:
         if isinstance(event, RecordChanged) and event.node == host.node:
@@ -57,25 +69,12 @@ class Availability(Checker):
             key = (host.index, host.process, event.call)
             if key in self._judged:
                 del self._judged[key]
-                self._on_end(host, event)
+                if event.code in NO_ROUTE:
+                    self.fail(f"a call found nobody ({event.code}) although a provider was reachable", host)
 
-    def _on_end(self, host: Host, event: CallEnded) -> None:
-        if event.code in NO_ROUTE:
-            self.fail(f"a call found nobody ({event.code}) although a provider was reachable", host)
-        if event.node is None or not self._stands_still():
-            return
-        targets = self.world.by_node.get(event.node, ())
-        if any(_is_doubtful(machine) for machine in (host, *targets)):
-            return
-        self.calls += 1
-        if any(self._reach_each_other(host, target) for target in targets):
-            return
-        self.misrouted += 1
-        if self.misrouted > max(1.0, MISROUTED_SHARE * self.calls):
-            self.fail(
-                f"sends calls to {short(event.node)}, which it cannot reach: {self.misrouted} of {self.calls} so far",
-                host,
-            )
+    def _is_reachable(self, caller: Host, node: NodeId) -> bool:
+        targets = self.world.by_node.get(node, ())
+        return any(_is_doubtful(target) or self._reach_each_other(caller, target) for target in targets)
 
     def _stands_still(self) -> bool:
         world = self.world

@@ -37,7 +37,12 @@ class Load(Checker):
         self._pending: list[tuple[float, bytes, Address]] = []
         self._counts: dict[bytes, int] = {}
         self._host: Host | None = None
+        world.on_process.append(self._on_process)
         world.every(LISTENS, self._next)
+
+    def _on_process(self, host: Host, what: str) -> None:
+        if self._host is None:
+            self._next()  # a world is full of news when it begins
 
     def _next(self) -> None:
         self._flush()

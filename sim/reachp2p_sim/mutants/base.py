@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -39,13 +39,17 @@ class Patches:
 
 @dataclass(slots=True, frozen=True)
 class Mutant:
-    """One broken core. `scenario` shows it and `caught_by` is the checker that says so."""
+    """One broken core. `scenario` shows it, with as few nodes and as short as `nodes` and `set` say, and `caught_by` is
+    the checker that says so."""
 
     name: str
     summary: str
     scenario: str
     caught_by: tuple[str, ...]
     install: Callable[[Patches], None]
+    nodes: int = 6
+    set: Mapping[str, str] = field(default_factory=dict)
+    """Settings of the scenario, as `--set` takes them."""
 
     @contextmanager
     def installed(self, world: World) -> Iterator[None]:
@@ -62,13 +66,16 @@ MUTANTS: dict[str, Mutant] = {}
 
 
 def mutant(
-    name: str, summary: str, *, scenario: str, caught_by: str
+    name: str, summary: str, *, scenario: str, caught_by: str, nodes: int = 6, **settings: str
 ) -> Callable[[Callable[[Patches], None]], Callable[[Patches], None]]:
-    """Register a mutant."""
+    """Register a mutant. `settings` are those of `--set` for the scenario that shows it (a dot is written `__`)."""
 
     def register(install: Callable[[Patches], None]) -> Callable[[Patches], None]:
         assert name not in MUTANTS, f"two mutants are named {name}"
-        MUTANTS[name] = Mutant(name, summary, scenario, tuple(caught_by.split(" or ")), install)
+        values = {key.replace("__", "."): value for key, value in settings.items()}
+        MUTANTS[name] = Mutant(
+            name, summary, scenario, tuple(caught_by.split(" or ")), install, nodes, values
+        )
         return install
 
     return register

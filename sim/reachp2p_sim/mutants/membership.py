@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -15,9 +14,10 @@ from reachp2p.core.membership.contacts import Contacts
 from reachp2p.core.membership.detector import Detector
 from reachp2p.core.membership.member import Member, Precedence, precedence
 from reachp2p.core.membership.own import OwnNode
-from reachp2p.core.membership.probe import ProbeResult
+from reachp2p.core.membership.probe import Prober, ProbeResult
 from reachp2p.core.membership.suspicion import Grade
 from reachp2p.core.membership.table import Change, MemberTable
+from reachp2p.core.routing.table import RoutingTable
 from reachp2p.core.trust.facts import Checked
 from reachp2p.core.upkeep import Upkeep
 from reachp2p.core.wire.facts import Accusation, Head
@@ -45,6 +45,7 @@ def lower_incarnation_wins(patches: Patches) -> None:
     "the merge lets any other life win, also a former one",
     scenario="crash-restart",
     caught_by="monotonicity",
+    nodes=8,
 )
 def lower_life_wins(patches: Patches) -> None:
     def broken(new: Checked[Head], held: Checked[Head]) -> Precedence:
@@ -81,7 +82,7 @@ def dead_by_hearsay(patches: Patches) -> None:
     "dead-at-once",
     "one unanswered probe, without helpers, is enough for DEAD",
     scenario="lossy",
-    caught_by="verdicts",
+    caught_by="verdicts or accuracy",
 )
 def dead_at_once(patches: Patches) -> None:
     def broken(self: Any, result: Any, now: float) -> list[Change]:
@@ -203,21 +204,19 @@ def dead_is_left(patches: Patches) -> None:
 
 @mutant(
     "tombstone-dropped",
-    "a member that left is forgotten at once, so old news of it is believed again",
+    "a member that left is forgotten by the next sweep, so old news of it is believed again",
     scenario="leave-unheard",
     caught_by="no_resurrection",
+    nodes=4,
 )
 def tombstone_dropped(patches: Patches) -> None:
-    def broken(self: Any, changes: Iterable[Change], now: float) -> None:
-        for change in changes:
-            draw(self, [change], now)
-            forgotten = None
-            if change.new is MemberState.LEFT:
-                forgotten = self._parts.table.forget(change.node, "forgotten at once")
-            if forgotten is not None:
-                draw(self, [forgotten], now)
+    def broken(self: Any, now: float) -> None:
+        sweep(self, now)
+        for member in [m for m in self._parts.table if m.state is MemberState.LEFT]:
+            change = self._parts.table.forget(member.node, "forgotten at once")
+            self._consequences.draw([change], now)
 
-    draw = patches.replace(Consequences, "draw", broken)
+    sweep = patches.replace(Upkeep, "on_sweep_due", broken)
 
 
 @mutant(
@@ -238,6 +237,7 @@ def no_anti_entropy(patches: Patches) -> None:
     "whoever has joined once looks for nobody any more",
     scenario="partition-long",
     caught_by="convergence",
+    nodes=4,
 )
 def lost_are_given_up(patches: Patches) -> None:
     def broken(self: Contacts, now: float) -> None:
@@ -282,6 +282,7 @@ def table_without_limit(patches: Patches) -> None:
     "the retention of tombstones is applied to the living",
     scenario="partition-long",
     caught_by="accuracy",
+    nodes=4,
 )
 def sweeps_the_living(patches: Patches) -> None:
     def broken(self: Any, now: float) -> None:
@@ -293,3 +294,66 @@ def sweeps_the_living(patches: Patches) -> None:
                 self._consequences.draw([change], now)
 
     sweep = patches.replace(Upkeep, "on_sweep_due", broken)
+
+
+@mutant(
+    "deaf-refutes",
+    "a node that thinks most others dead takes the fault for its own, and refutes by the clock",
+    scenario="one-way",
+    caught_by="flapping",
+)
+def deaf_refutes(patches: Patches) -> None:
+    def broken(self: Any, now: float) -> None:
+        due(self, now)
+        own = self._parts.own
+        dead = sum(member.state is MemberState.DEAD for member in self._parts.table)
+        if 2 * dead > len(self._parts.table) and own.refute(own.incarnation):
+            self._hearing.announce(now)
+
+    due = patches.replace(Upkeep, "on_successors_due", broken)
+
+
+@mutant(
+    "routes-to-the-dead",
+    "an instance stays in the routing table when its node is DEAD",
+    scenario="partition-halves",
+    caught_by="availability",
+)
+def routes_to_the_dead(patches: Patches) -> None:
+    def broken(self: Any, node: NodeId, state: MemberState | None, *arguments: Any) -> bool:
+        believed = MemberState.ALIVE if state is MemberState.DEAD else state
+        return bool(set_node(self, node, believed, *arguments))
+
+    set_node = patches.replace(RoutingTable, "set_node", broken)
+    patches.replace(RoutingTable, "set_unreached", lambda self, node, unreached: False)
+
+
+@mutant(
+    "no-route-after-a-death",
+    "with a member that dies all instances go out of the routing table",
+    scenario="partition-halves",
+    caught_by="availability",
+)
+def no_route_after_a_death(patches: Patches) -> None:
+    def broken(self: Any, node: NodeId, state: MemberState | None, *arguments: Any) -> bool:
+        if state is MemberState.DEAD:
+            for other in list(self._nodes):
+                set_node(self, other, MemberState.DEAD, *arguments)
+        return bool(set_node(self, node, state, *arguments))
+
+    set_node = patches.replace(RoutingTable, "set_node", broken)
+
+
+@mutant(
+    "reshuffle-skips",
+    "a pass of probes leaves out the last member of the list",
+    scenario="crash",
+    caught_by="completeness",
+)
+def reshuffle_skips(patches: Patches) -> None:
+    def broken(self: Any) -> Member | None:
+        chosen: Member | None = following(self)
+        skipped = max(self._order, default=None)
+        return None if chosen is not None and chosen.node == skipped else chosen
+
+    following = patches.replace(Prober, "_next", broken)

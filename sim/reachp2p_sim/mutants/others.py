@@ -7,11 +7,13 @@ from random import Random
 from typing import Any, TypeVar
 
 from reachp2p.core.dissemination.broadcast_queue import BroadcastQueue
+from reachp2p.core.ids import NodeId
 from reachp2p.core.membership.probe import ProbeResult
 from reachp2p.core.registry.store import RecordStore
 from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.ring.ring import Ring
 from reachp2p.core.transmit import Transmitter
+from reachp2p.core.trust.facts import FactChecker
 from reachp2p.core.upkeep import Upkeep
 from reachp2p.core.wire import datagram
 from reachp2p_sim.mutants.base import Patches, mutant
@@ -66,7 +68,7 @@ def queue_without_limit(patches: Patches) -> None:
     "news-never-old",
     "an update goes on circulating for ever",
     scenario="steady",
-    caught_by="scenario",
+    caught_by="load",
 )
 def news_never_old(patches: Patches) -> None:
     def broken(self: BroadcastQueue, room: int, limit: int) -> list[bytes]:
@@ -74,6 +76,56 @@ def news_never_old(patches: Patches) -> None:
         return taken
 
     take = patches.replace(BroadcastQueue, "take", broken)
+
+
+@mutant(
+    "news-sent-twice-as-often",
+    "an update is sent twice as often as it may",
+    scenario="pause",
+    caught_by="load",
+)
+def news_sent_twice_as_often(patches: Patches) -> None:
+    def broken(self: BroadcastQueue, room: int, limit: int) -> list[bytes]:
+        taken: list[bytes] = take(self, room, 2 * limit)
+        return taken
+
+    take = patches.replace(BroadcastQueue, "take", broken)
+
+
+@mutant(
+    "hurries-for-ever",
+    "whoever has ever buried somebody compares views a hundred times as often from then on",
+    scenario="quiet-again",
+    caught_by="quiet",
+)
+def hurries_for_ever(patches: Patches) -> None:
+    def broken(self: Any) -> float:
+        usual: float = interval(self)
+        return usual / 100 if self._parts.counters.value("members.became_dead") else usual
+
+    interval = patches.replace(Upkeep, "_push_pull_interval", broken)
+
+
+@mutant(
+    "signatures-unchecked",
+    "datagrams and facts are taken without a look at their signatures",
+    scenario="steady",
+    caught_by="ownership",
+    weather__corrupt="0.2",
+)
+def signatures_unchecked(patches: Patches) -> None:
+    class Credulous:
+        def verify(self, node: NodeId, signature: bytes, data: bytes, /) -> bool:
+            return True
+
+    def trusting(self: Any, verifier: Any, *arguments: Any, **named: Any) -> None:
+        build(self, Credulous(), *arguments, **named)
+
+    def reading(self: Any, cluster_id: str, own: NodeId, verify: Any) -> None:
+        begin(self, cluster_id, own, Credulous().verify)
+
+    build = patches.replace(FactChecker, "__init__", trusting)
+    begin = patches.replace(datagram.DatagramReader, "__init__", reading)
 
 
 @mutant(
@@ -96,6 +148,7 @@ def choice_by_hash(patches: Patches) -> None:
     "the owner of a key is chosen by Python's hash and the number of instances",
     scenario="crash",
     caught_by="placement",
+    nodes=8,
 )
 def owner_by_hash(patches: Patches) -> None:
     def broken(self: Ring, key: str) -> InstanceKey | None:

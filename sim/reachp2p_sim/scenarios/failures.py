@@ -10,7 +10,10 @@ from reachp2p_sim.host import Host
 from reachp2p_sim.scenarios.base import Options, employ, grow, require, scenario, settle
 from reachp2p_sim.scenarios.watching import Changes
 from reachp2p_sim.steps.work import CAPABILITY
-from reachp2p_sim.world import World, without
+from reachp2p_sim.world import World, halves, without
+
+MEASURED_BEFORE, MEASURED_AFTER = 160.0, 95.0
+"""Seconds of calm that the checker `quiet` needs."""
 
 
 @scenario(
@@ -296,3 +299,26 @@ def clock_jump(world: World, options: Options) -> None:
         world.run(chance.random() * 4)
     require(world, not changed, f"a wall clock changed a view: {changed[:3]}")
     settle(world, healing(options.nodes, world.protocol))
+
+
+@scenario(
+    "quiet-again",
+    "calm for minutes, a cut and a crash, and long after them the same traffic as before",
+    nodes=8,
+    nodes_min=4,
+    cases=("B3.30",),
+    group="failures",
+)
+def quiet_again(world: World, options: Options) -> None:
+    """I-QUIET: what has happened leaves nothing behind that goes on talking (checker `quiet`)."""
+    hosts = grow(world, options, work=False)
+    world.run(MEASURED_BEFORE)
+    left, right = halves(hosts)
+    world.partition(left, right)
+    world.run(45)
+    world.heal()
+    world.crash(hosts[-1], host_down=True)
+    world.run(45)
+    world.restart(hosts[-1])
+    settle(world, healing(options.nodes, world.protocol))
+    world.run(2 * healing(options.nodes, world.protocol) + MEASURED_AFTER)

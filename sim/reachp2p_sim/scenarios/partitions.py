@@ -101,10 +101,11 @@ def isolate_one(world: World, options: Options) -> None:
     nodes=16,
     cases=("B11", "B3.15"),
     group="partitions",
+    limits={"flaps": 2},
     cut=120.0,
 )
 def one_way(world: World, options: Options) -> None:
-    """Deaf, then healed."""
+    """Deaf, then healed; B3.15: at most two changes of mind a pair."""
     hosts = grow(world, options)
     deaf = hosts[-1]
     world.partition(without(hosts, deaf), [deaf], one_way=True)

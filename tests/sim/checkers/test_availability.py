@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 from reachp2p_sim.host import Host
 from reachp2p_sim.workload import Handler, Offer
 
 from reachp2p.core.commands import RouteQuery
-from tests.sim.watched import ALIVE, Watched, caught, ended
+from tests.sim.watched import ALIVE, Watched, caught
 
 QUERY = RouteQuery(capability="work.do")
 
@@ -52,14 +51,13 @@ def test_calls_that_go_to_a_node_that_cannot_be_reached(
     a, b, c = trio
     watched.world.run(60)
 
-    def go(number: int, target: Host) -> None:
-        call(watched, a, number)
-        watched.say(a, msgspec.structs.replace(ended(bytes([number])), node=target.node))
-
+    watched.script(a).present_routable = [b.node]
     for number in range(100):
-        go(number, b)
-    go(200, c)
-    assert "which it cannot reach: 2 of 102" in caught("availability", lambda: go(201, c))
+        call(watched, a, number)
+    watched.script(a).present_routable = [b.node, c.node]
+    call(watched, a, 100)
+    call(watched, a, 101)
+    assert "1.5 of 103 calls" in caught("availability", lambda: call(watched, a, 102))
 
 
 def test_a_provider_that_the_caller_has_never_held_alive(watched: Watched) -> None:

@@ -16,7 +16,7 @@ LIMIT = transmit_limit(3, 3)
 def trio(watched: Watched) -> tuple[Host, Host, Host]:
     """Three nodes; the first is the one that is listened to."""
     a, b, c = watched.hosts(3)
-    watched.world.run(15.1)  # the rest has had its turn
+    watched.world.run(10.1)  # it is the first one's turn again
     return a, b, c
 
 
