@@ -74,7 +74,19 @@ class Availability(Checker):
 
     def _is_reachable(self, caller: Host, node: NodeId) -> bool:
         targets = self.world.by_node.get(node, ())
-        return any(_is_doubtful(target) or self._reach_each_other(caller, target) for target in targets)
+        return any(
+            _is_doubtful(target)
+            or self._reach_each_other(caller, target)
+            or self._is_vouched_for(caller, target)
+            for target in targets
+        )
+
+    def _is_vouched_for(self, caller: Host, target: Host) -> bool:
+        """Somebody in between reaches both: then it is held ALIVE, and rightly so."""
+        return target.is_running and any(
+            self._reach_each_other(caller, between) and self._reach_each_other(between, target)
+            for between in self.world.running
+        )
 
     def _stands_still(self) -> bool:
         world = self.world

@@ -110,7 +110,7 @@ def hurries_for_ever(patches: Patches) -> None:
     "signatures-unchecked",
     "datagrams and facts are taken without a look at their signatures",
     scenario="steady",
-    caught_by="ownership",
+    caught_by="ownership or damage",
     weather__corrupt="0.2",
 )
 def signatures_unchecked(patches: Patches) -> None:
