@@ -8,7 +8,7 @@ from reachp2p.errors import ErrorCode, ReachError
 from reachp2p_sim.budgets import dissemination, healing
 from reachp2p_sim.host import Host
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
-from reachp2p_sim.scenarios.watching import Changes
+from reachp2p_sim.scenarios.told import Told
 from reachp2p_sim.world import World
 
 
@@ -30,7 +30,7 @@ def flapping_bystander(world: World, options: Options) -> None:
     world.offer(*others)
     world.call_in_a_loop(*others, think_time=0.1)
     world.run(2)
-    changes = Changes(world, [bystander])
+    told = Told(world)
     until = world.now + options.number("seconds")
     while world.now < until:
         world.pause(bystander)
@@ -39,8 +39,9 @@ def flapping_bystander(world: World, options: Options) -> None:
         world.run(options.number("running"))
     codes = world.ledger.codes
     share = codes.get(0, 0) / sum(codes.values())
-    world.timings["suspicions"], world.timings["share_of_calls_well"] = len(changes.suspected), share
-    require(world, len(changes.suspected) > 0, "nobody has suspected the bystander: nothing was tried")
+    suspicions = len(told.suspected([bystander]))
+    world.timings["suspicions"], world.timings["share_of_calls_well"] = suspicions, share
+    require(world, suspicions > 0, "nobody has suspected the bystander: nothing was tried")
     require(world, share >= 0.999, f"calls ended as {dict(sorted(codes.items()))}")
     settle(world, healing(options.nodes, world.protocol))
 

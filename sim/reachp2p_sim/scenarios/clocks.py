@@ -7,7 +7,7 @@ from reachp2p_sim.agreement import agreed
 from reachp2p_sim.budgets import healing
 from reachp2p_sim.host import Host
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
-from reachp2p_sim.scenarios.watching import counted
+from reachp2p_sim.scenarios.told import counted
 from reachp2p_sim.world import World
 
 

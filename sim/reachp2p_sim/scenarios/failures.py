@@ -8,7 +8,7 @@ from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p_sim.budgets import completeness, healing
 from reachp2p_sim.host import Host
 from reachp2p_sim.scenarios.base import Options, employ, grow, require, scenario, settle
-from reachp2p_sim.scenarios.watching import Changes
+from reachp2p_sim.scenarios.told import Told, first
 from reachp2p_sim.steps.work import CAPABILITY
 from reachp2p_sim.world import World, halves, without
 
@@ -209,15 +209,16 @@ def starved(world: World, options: Options) -> None:
     """B07, with `--nodes 50` as reported: no healthy node is declared DEAD by anybody, and few are suspected."""
     hosts = grow(world, options)
     slow = hosts[world.randomness.stream("starved").randrange(len(hosts))]
-    changes = Changes(world, without(hosts, slow))
+    told, others = Told(world), without(hosts, slow)
     until = world.now + options.number("seconds")
     while world.now < until:
         world.pause(slow)
         world.run(options.number("stopped"))
         world.resume(slow)
         world.run(options.number("running"))
-    world.timings["false_suspicions"] = len(changes.suspected)
-    require(world, not changes.dead, f"healthy nodes were given up: {changes.dead[:3]}")
+    world.timings["false_suspicions"] = len(told.suspected(others))
+    gone = told.given_up(others)
+    require(world, not gone, f"a healthy node was given up: {first(gone)}")
     settle(world, healing(options.nodes, world.protocol))
 
 

@@ -9,7 +9,7 @@ from reachp2p_sim.budgets import healing
 from reachp2p_sim.gateways import Answer
 from reachp2p_sim.host import Host
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
-from reachp2p_sim.scenarios.watching import Changes
+from reachp2p_sim.scenarios.told import Told, first
 from reachp2p_sim.steps.work import CAPABILITY
 from reachp2p_sim.world import World, without
 
@@ -37,15 +37,16 @@ def behind_nat(world: World, options: Options) -> None:
     world.offer(*hidden)
     world.timings["all_see_all"] = world.run_until(agreed, limit=30)
     world.run(10)
-    changes = Changes(world, hidden)
+    told = Told(world)
     world.call_in_a_loop(*hosts[::3])
     world.run(options.number("seconds"))
-    world.timings["changes_most"] = changes.most
+    gone, changes = told.given_up(hidden), told.changes(hidden)
+    world.timings["changes_most"] = changes
     codes = world.ledger.codes
     failed = sum(count for code, count in codes.items() if code)
     world.timings["calls_failed"], world.timings["calls"] = failed, sum(codes.values())
-    require(world, not changes.dead, f"a node behind a translator was given up: {changes.dead[:3]}")
-    require(world, changes.most <= 2, f"a view of a node behind a translator changed {changes.most} times")
+    require(world, not gone, f"a node behind a translator was given up: {first(gone)}")
+    require(world, changes <= 2, f"a view of a node behind a translator changed {changes} times")
     odd = [code for code in codes if code not in (0, 1303, 1401, 1411)]
     require(world, not odd, f"calls ended with the codes {sorted(codes)}")
     settle(world, healing(options.nodes, world.protocol))
@@ -70,7 +71,7 @@ def refusals(world: World, options: Options) -> None:
     chance = world.randomness.stream("refusals")
     subject = hosts[chance.randrange(len(hosts))]
     others = without(hosts, subject)
-    changes = Changes(world, [subject])
+    told = Told(world)
     times: list[float] = []
     for _ in range(int(options.number("rounds"))):
         world.block_dials(chance.sample(others, len(others) // 2), [subject], reset=True)
@@ -88,8 +89,9 @@ def refusals(world: World, options: Options) -> None:
         world.allow_dials()
         world.run(5)
     world.timings["unrouted_median"], world.timings["unrouted_worst"] = median(times), max(times)
-    world.timings["changes_most"] = changes.most
-    require(world, not changes.dead, f"{subject.name} lives and was given up: {changes.dead[:3]}")
+    gone = told.given_up([subject])
+    world.timings["changes_most"] = told.changes([subject])
+    require(world, not gone, f"a node that lives was given up: {first(gone)}")
     require(
         world, median(times) <= world.protocol.probe_interval, f"median {median(times):.2f} s until unrouted"
     )

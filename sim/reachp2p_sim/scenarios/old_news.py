@@ -5,7 +5,7 @@ from __future__ import annotations
 from reachp2p_sim.agreement import agreed, converged
 from reachp2p_sim.budgets import healing
 from reachp2p_sim.scenarios.base import Options, employ, grow, require, scenario, settle, stopped
-from reachp2p_sim.scenarios.watching import Changes, counted
+from reachp2p_sim.scenarios.told import Told, counted, first
 from reachp2p_sim.world import World, without
 
 
@@ -36,14 +36,14 @@ def held_back(world: World, options: Options) -> None:
     world.start(leaver, killed)
     world.run(30)
     others = without(hosts, relay)
-    changes = Changes(world, others)
+    told = Told(world)
     at_release = world.network.sent
     world.release()
     world.run(5)
     world.timings["sent_at_release"] = world.network.sent - at_release
     world.run_until(agreed, limit=healing(options.nodes, world.protocol))
-    gave_up = [line for line in changes.dead if not line.startswith(relay.name)]
-    require(world, not gave_up, f"old news made nodes give up others: {gave_up[:3]}")
+    gone = told.given_up(others, others)
+    require(world, not gone, f"old news made a node give up another: {first(gone)}")
     world.run(20)
     after = _sent_in(world, 30)
     world.timings["sent_before"], world.timings["sent_after"] = before, after
@@ -80,7 +80,7 @@ def replayed_elsewhere(world: World, options: Options) -> None:
     world.crash(killed)
     world.restart(killed)
     settle(world, healing(options.nodes, world.protocol))
-    changes = Changes(world, hosts)
+    told = Told(world)
     amount = int(options.number("amount"))
     for _ in range(int(options.number("rounds"))):
         world.replay(limit=amount)
@@ -92,8 +92,9 @@ def replayed_elsewhere(world: World, options: Options) -> None:
         held = newcomer.view.members.get(killed.node)
         is_right = held is not None and held.life == killed.life
         require(world, is_right, f"a newcomer holds {held} of {killed.name}, whose life is {killed.life}")
-    seen = [line for line in changes.dead + changes.suspected if leaver.name not in line]
-    require(world, not seen, f"replays changed views: {seen[:3]}")
+    subjects = without(hosts, leaver)
+    seen = told.given_up(subjects) + told.suspected(subjects)
+    require(world, not seen, f"replays changed a view: {first(seen)}")
     _try_another_cluster(world, options, amount)
     settle(world, healing(len(world.running), world.protocol))
 
@@ -106,7 +107,7 @@ def _try_another_cluster(world: World, options: Options, amount: int) -> None:
     other.run(1)
     other.run_until(converged, limit=30)
     other.run(20)
-    changes = Changes(other, twins)
+    told = Told(other)
     before = counted(twins, "dropped.datagram.")
     views = [host.engine.view_hash() for host in twins]
     wiretap = world.network.start_wiretap()
@@ -121,5 +122,5 @@ def _try_another_cluster(world: World, options: Options, amount: int) -> None:
     require(
         world, refused == len(replayed), f"another cluster refused {refused} of {len(replayed)} datagrams"
     )
-    is_same = views == [host.engine.view_hash() for host in twins] and not changes.by_pair
-    require(world, is_same, f"another cluster took news from this one: {changes.by_pair}")
+    is_same = views == [host.engine.view_hash() for host in twins] and not told.words
+    require(world, is_same, f"another cluster took news from this one: {first(told.words)}")

@@ -57,6 +57,23 @@ class Told:
             and (not states or word.new in states)
         ]
 
+    def given_up(self, subjects: Iterable[Host], observers: Iterable[Host] | None = None) -> list[Word]:
+        """Who of these was declared DEAD, or forgotten, by whom."""
+        return [w for w in self.about(subjects, observers) if w.new in (MemberState.DEAD, None)]
+
+    def suspected(self, subjects: Iterable[Host], observers: Iterable[Host] | None = None) -> list[Word]:
+        """Who of these was suspected by whom."""
+        return self.about(subjects, observers, MemberState.SUSPECT)
+
+    def changes(self, subjects: Iterable[Host]) -> int:
+        """The most changes of state that one view saw in one of these."""
+        counts: dict[tuple[str, str], int] = {}
+        for word in self.about(subjects):
+            if word.old is not word.new:
+                key = (word.observer.name, word.subject.name)
+                counts[key] = counts.get(key, 0) + 1
+        return max(counts.values(), default=0)
+
     def buried(self, subjects: Iterable[Host], observers: Iterable[Host] | None = None) -> list[Word]:
         """Who of these was declared DEAD by whom."""
         return self.about(subjects, observers, MemberState.DEAD)
@@ -69,6 +86,17 @@ class Told:
                 key = (word.observer.name, word.subject.name)
                 counts[key] = counts.get(key, 0) + 1
         return max(counts.values(), default=0)
+
+
+def counted(hosts: Iterable[Host], prefix: str) -> int:
+    """The sum of all counters of some running nodes whose name begins so."""
+    return sum(
+        count
+        for host in hosts
+        if host.is_running
+        for name, count in host.engine.diagnostics().items()
+        if name.startswith(prefix)
+    )
 
 
 def first(words: list[Word]) -> str:
