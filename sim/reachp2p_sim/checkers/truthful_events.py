@@ -31,6 +31,8 @@ class TruthfulEvents(Checker):
             self._compare(host, host.engine.members())
 
     def _compare(self, host: Host, members: list[MemberView]) -> None:
+        if host.processor.is_blocked:
+            return  # what it has to tell is held up with what it has to send
         told = host.view.members
         others = 0
         for member in members:
