@@ -116,11 +116,12 @@ def _healthy(row: str, whose: str, trouble: Trouble) -> list[Row]:
 
 
 def loss_cases(scale: Scale) -> list[TroubleCase]:
-    """Either direction, since text and caption of the paper differ; both cores."""
-    seconds = scale.pick(180.0, 810.0)
-    stories: tuple[Story, ...] = ("loss-in", "loss-out")
-    modes: tuple[Mode, ...] = ("memberlist", "ours")
-    return [_case(scale, story, mode, seconds, scale.pick(1, 10)) for story in stories for mode in modes]
+    """Either direction, since text and caption of the paper differ; both cores, in a quick run one of them once."""
+    seconds = scale.pick(120.0, 810.0)
+    told: list[tuple[Story, Mode]] = [("loss-in", "memberlist"), ("loss-in", "ours"), ("loss-out", "ours")]
+    if not scale.quick:
+        told.append(("loss-out", "memberlist"))
+    return [_case(scale, story, mode, seconds, scale.pick(1, 10)) for story, mode in told]
 
 
 def judge_loss(scale: Scale, done: Done) -> Findings:
