@@ -211,9 +211,16 @@ class Detector:
             suspicion, changes = self._start(member, started, now, "accused by another member")
             suspicion.told_dead = newcomer and grade is Grade.DEAD
             self._schedule_verify(suspicion, now)
+            is_older = True
         else:
-            suspicion.started = min(suspicion.started, max(started, now - suspicion.maximum))
-        if suspicion.hear(NodeId(accusation.accuser), grade):
+            began_at = max(started, now - suspicion.maximum)
+            is_older = began_at < suspicion.started
+            if is_older:
+                suspicion.started = began_at
+        is_news = suspicion.hear(NodeId(accusation.accuser), grade)
+        if not is_older and not is_news:
+            return []  # as most of what circulates: nothing has changed
+        if is_news:
             self._spread(suspicion, NodeId(accusation.accuser), checked.data)
             if grade >= Grade.REFUSAL and suspicion.own_refusal_at is None and member.reached:
                 self._schedule_dial(node, now)
