@@ -31,6 +31,8 @@ from reachp2p.core.wire.facts import Accusation
 from reachp2p.core.wire.messages import AccusationUpdate
 
 AGE_MS_MAX = 86_400_000
+REFUTATION_PERIODS = 2
+"""Periods for which no timer ends once a doubt is known to more than us: a live node hears of it, and answers."""
 VERIFY_WINDOW = (0.1, 0.6)
 """The own probe starts at a random moment in this part of the timer's minimum, so that members do not probe in step."""
 
@@ -217,10 +219,16 @@ class Detector:
             is_older = began_at < suspicion.started
             if is_older:
                 suspicion.started = began_at
+        is_first = not suspicion.others
         is_news = suspicion.hear(NodeId(accusation.accuser), grade)
         if not is_older and not is_news:
             return []  # as most of what circulates: nothing has changed
         if is_news:
+            if is_first and self._rules.suspicion and self._rules.own_verdict:
+                # Until now nobody may have heard of our doubt: its object gets the time to answer this one.
+                suspicion.floor = max(
+                    suspicion.floor, now + REFUTATION_PERIODS * self._protocol.probe_interval
+                )
             self._spread(suspicion, NodeId(accusation.accuser), checked.data)
             if grade >= Grade.REFUSAL and suspicion.own_refusal_at is None and member.reached:
                 self._schedule_dial(node, now)
@@ -246,7 +254,8 @@ class Detector:
             minimum=minimum,
             maximum=maximum,
             expected=max(0, min(expected, n - 2)),
-            floor=now + (2 * self._protocol.probe_interval if self._rules.suspicion else 0.0),
+            floor=now
+            + (REFUTATION_PERIODS * self._protocol.probe_interval if self._rules.suspicion else 0.0),
         )
         self._suspicions[member.node] = suspicion
         self._counters.add("suspicion.started")
@@ -337,8 +346,13 @@ class Detector:
         self._timers.set(SuspicionEnds(member.node), max(now, ends))
 
     def _accuse(self, suspicion: Suspicion, grade: Grade, now: float) -> None:
-        """Say once for each grade that we doubt, too, unless enough others have said so."""
-        again = suspicion.own and grade is not Grade.REFUSAL
+        """Say once for each grade that we doubt, too, unless enough others have said so.
+
+        As long as nobody else has said it, all that we sent may be lost (in a partition, most of it is): then each
+        failed probe of ours says it again, so that its object hears of it before the timer ends.
+        """
+        is_heard = bool(suspicion.others) or not self._rules.own_verdict
+        again = suspicion.own and grade is not Grade.REFUSAL and is_heard
         suspicion.own = True
         as_much = sum(told >= grade for told in suspicion.others.values())
         if again or as_much >= kept_accusers(suspicion.expected):

@@ -54,7 +54,7 @@ def ends(watch: Watch, number: int = 1) -> float | None:
 # Own verdict: timer and own probe
 
 
-def test_an_unanswered_probe_starts_a_doubt_and_tells_others_once() -> None:
+def test_an_unanswered_probe_starts_a_doubt_and_tells_others() -> None:
     watch = Watch(*SIX)
     fail_probe(watch)
     assert watch.state(1) is SUSPECT
@@ -69,8 +69,31 @@ def test_an_unanswered_probe_starts_a_doubt_and_tells_others_once() -> None:
     assert told.fact.grade == Grade.SILENCE
     fail_probe(watch)
     assert len(circulating(watch)) == 1
-    assert watch.counters.value("suspicion.accused") == 1
     assert watch.counters.value("suspicion.started") == 1
+
+
+def test_a_doubt_is_told_again_with_each_failed_probe_until_somebody_else_has_said_it() -> None:
+    """What was told first may all have gone to members that do not hear us."""
+    watch = Watch(*SIX)
+    for told in (1, 2, 3):
+        fail_probe(watch)
+        assert watch.counters.value("suspicion.accused") == told
+        assert len(circulating(watch)) == 1
+    watch.accuse(Author(2).accusation(ANN.head()))
+    fail_probe(watch)
+    assert watch.counters.value("suspicion.accused") == 3
+
+
+def test_no_timer_ends_before_its_object_can_answer_the_first_who_doubts_it_besides_us() -> None:
+    watch = Watch(*SIX)
+    fail_probe(watch)
+    watch.run(20.0)
+    for accuser in (2, 3, 4):
+        watch.accuse(Author(accuser).accusation(ANN.head()))
+    assert ends(watch) == 22.0
+    watch.run(21.0)
+    watch.accuse(Author(5).accusation(ANN.head()))
+    assert ends(watch) == 22.0
 
 
 def test_a_member_is_dead_when_its_timer_has_ended_and_our_own_probe_inside_it_has_failed() -> None:
