@@ -33,7 +33,7 @@ def test_who_crashed_is_out_once_and_for_good(story: str) -> None:
     assert found.turns == [1] * 12
     assert all(since is not None and since < 12 for since in found.unasked_since)
     rows = judge_crashes(Scale(True, 1), [(case, found)]).rows
-    assert [row.verdict for row in rows] == ["holds", "reported", "reported", "holds"]
+    assert [row.verdict for row in rows] == ["holds", "reported", "reported", "reported", "holds"]
 
 
 def test_who_loses_most_of_what_it_is_sent_is_asked_no_more_and_ends_nobody() -> None:
@@ -52,7 +52,7 @@ def test_who_hears_nobody_half_of_the_time_is_asked_no_more() -> None:
 def test_a_member_that_comes_back_again_and_again_fails_the_goal() -> None:
     cases: list[Mode] = ["memberlist", "ours"]
     sizes = [(1.0, 2.0), (130.0, 3.0)]
-    restless = Trouble([2, 6], [None], [2, 4], [None], 0.9, 0, 0, 0.95, sizes, [3, 3])
+    restless = Trouble([2, 6], [None], [2, 4], [None], 0.9, [3, 3], 0, 0, 0.95, sizes, [3, 3])
     done = [(TroubleCase(1, "flip-flop", mode, 3, 1, 200.0), restless) for mode in cases]
     assert [row.verdict for row in judge_flip_flop(Scale(True, 1), done).rows] == [
         "holds",

@@ -61,6 +61,8 @@ class Trouble(msgspec.Struct, frozen=True):
     "end."""
     routes_equal: float
     """Part of the looks from `CALM_AFTER` on at which all healthy members asked the same members."""
+    route_changes: list[int]
+    """For each observer the looks, one a second in groups of up to 200, at which it asked other members than before."""
     healthy_dead: int
     """Verdicts on healthy members."""
     healthy_suspected: int
@@ -103,6 +105,8 @@ class _Watch:
         self.turns = dict.fromkeys(self.flips, 0)
         self.turned: dict[tuple[str, str], float] = {}
         self.asked = dict.fromkeys(self.flips, True)
+        self.routes = {host.name: tuple(host.engine.routable(CAPABILITY)) for host in self.observers}
+        self.route_changes = dict.fromkeys(self.routes, 0)
         self.healthy_dead = self.healthy_suspected = 0
         world.on_event.append(self._on_event)
 
@@ -139,8 +143,11 @@ class _Watch:
         now = self._world.now - self.began_at
         views: dict[tuple[NodeId, ...], None] = {}
         for host in self.observers:
-            routable = host.engine.routable(CAPABILITY)
-            views[tuple(routable)] = None
+            routable = tuple(host.engine.routable(CAPABILITY))
+            views[routable] = None
+            if routable != self.routes[host.name]:
+                self.routes[host.name] = routable
+                self.route_changes[host.name] += 1
             asked = dict.fromkeys(routable)
             for node, name in self._faulty.items():
                 pair = (host.name, name)
@@ -199,6 +206,7 @@ def measure_trouble(case: TroubleCase) -> Trouble:
         list(watch.turns.values()),
         [watch.unasked_since(host) for host in faulty],
         routes_equal / max(1, route_looks),
+        list(watch.route_changes.values()),
         watch.healthy_dead,
         watch.healthy_suspected,
         equal / looks,
