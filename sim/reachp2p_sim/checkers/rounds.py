@@ -20,7 +20,7 @@ _ROUNDS: WeakKeyDictionary[World, Rounds] = WeakKeyDictionary()
 
 
 class Rounds:
-    """Goes round the running nodes of a world, in the order of their numbers; paused ones are passed over."""
+    """Goes round the running nodes of a world, in the order of their numbers; hindered ones are passed over."""
 
     def __init__(self, world: World) -> None:
         self.on_look: list[Look] = []
@@ -37,7 +37,7 @@ class Rounds:
         self._credit -= len(nodes)
         for _ in nodes:
             self._turn = (self._turn + 1) % len(nodes)
-            if nodes[self._turn].is_running and not nodes[self._turn].is_paused:
+            if nodes[self._turn].is_running and nodes[self._turn].hindered is None:
                 self.look_at(nodes[self._turn])
                 return
 

@@ -26,8 +26,8 @@ class TruthfulEvents(Checker):
         rounds(world).on_look.append(self._compare)
 
     def finish(self) -> None:
-        """Compare every node once more."""
-        for host in self.world.running:
+        """Compare every node once more, but for those whose words still wait for a processor."""
+        for host in [host for host in self.world.running if host.hindered is None]:
             self._compare(host, host.engine.members())
 
     def _compare(self, host: Host, members: list[MemberView]) -> None:
