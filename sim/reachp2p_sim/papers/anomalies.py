@@ -37,11 +37,12 @@ QUIESCE = 15.0
 
 @dataclass(slots=True, frozen=True)
 class Configuration:
-    """A preset by its name, and other α and β where those are compared."""
+    """A preset by its name, other α and β where those are compared, and rules that are off besides."""
 
     preset: str
     alpha: float | None = None
     beta: float | None = None
+    off: tuple[str, ...] = ()
 
     def protocol(self, nodes: int) -> Protocol:
         """The constants for a group of this size that stands for `AGENTS`."""
@@ -50,13 +51,14 @@ class Configuration:
         alpha = protocol.suspicion_alpha if self.alpha is None else self.alpha
         beta = protocol.suspicion_beta if self.beta is None else self.beta
         scale = log10(AGENTS) / max(1.0, log10(nodes))
-        return replace(protocol, suspicion_alpha=alpha * scale, suspicion_beta=beta)
+        rules = replace(protocol.rules, **dict.fromkeys(self.off, False))
+        return replace(protocol, suspicion_alpha=alpha * scale, suspicion_beta=beta, rules=rules)
 
     @property
     def label(self) -> str:
         """For tables and charts."""
         numbers = [f"{sign} = {value:g}" for sign, value in (("α", self.alpha), ("β", self.beta)) if value]
-        return ", ".join([self.preset, *numbers])
+        return ", ".join([self.preset, *numbers, *(f"without {rule}" for rule in self.off)])
 
 
 @dataclass(slots=True, frozen=True)

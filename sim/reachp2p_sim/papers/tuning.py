@@ -55,7 +55,7 @@ Measured: TypeAlias = list[Detection] | Disturbance
 
 
 def configurations(scale: Scale) -> list[Configuration]:
-    """The baseline first, then Lifeguard's curve and ours."""
+    """The baseline first, then Lifeguard's curve, ours, and ours without what might carry it."""
     ours = scale.pick(
         ((4.0, 6.0), (2.0, 6.0), (1.0, 6.0), (1.0, 1.0), (0.5, 1.0)),
         tuple((alpha, beta) for alpha in (0.5, 1.0, 1.5, 2.0, 3.0, 4.0) for beta in (1.0, 2.0, 6.0)),
@@ -65,6 +65,7 @@ def configurations(scale: Scale) -> list[Configuration]:
         BASELINE,
         *(Configuration("Lifeguard", alpha, 6.0) for alpha in theirs),
         *(Configuration("reachp2p", alpha, beta) for alpha, beta in ours),
+        *(Configuration("reachp2p", 1.0, 1.0, (rule,)) for rule in ("own_verdict", "lateness")),
     ]
 
 
@@ -194,7 +195,7 @@ def _choice(records: dict[Configuration, Record], remarks: list[str]) -> list[Ro
     admitted = [
         configuration
         for configuration, record in records.items()
-        if configuration.preset == "reachp2p" and record.is_no_worse_than(limit)
+        if configuration.preset == "reachp2p" and not configuration.off and record.is_no_worse_than(limit)
     ]
     runs = len(limit.all_)
     if not admitted:
@@ -224,7 +225,7 @@ def _choice(records: dict[Configuration, Record], remarks: list[str]) -> list[Ro
 def _figure(records: dict[Configuration, Record]) -> Figure:
     lines: dict[str, list[tuple[float, float]]] = {}
     for configuration, record in records.items():
-        name = f"{configuration.preset}, β = {configuration.beta:g}"
+        name = ", ".join([configuration.preset, f"β = {configuration.beta:g}", *configuration.off])
         if record.full_median < inf:
             lines.setdefault(name, []).append((record.full_median, sum(record.all_) / len(record.all_)))
     title = "Detection time against false positives"
@@ -232,7 +233,7 @@ def _figure(records: dict[Configuration, Record]) -> Figure:
         title,
         Axis("until everyone knows of a blocked agent, median, seconds", low=0.0),
         Axis("false positives, each run", low=0.0),
-        [Series(name, sorted(points)) for name, points in lines.items()],
+        [Series(name.replace("_", " "), sorted(points)) for name, points in lines.items()],
     )
     return Figure("curve", f"{title}: each point is one α", svg)
 
