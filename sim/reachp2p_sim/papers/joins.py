@@ -138,11 +138,11 @@ def judge_joins(_: Scale, done: Sequence[tuple[JoinCase, Joins]]) -> Findings:
         ),
     ]
     remark = (
-        "The paper has one run of each variant. Without suspicion a healthy member fails a probe in 6.5 % of the "
+        "The paper gives one size for each variant. Without suspicion a healthy member fails a probe in 6.5 % of the "
         "periods at 10 % loss and one helper (R1.3), and its death is for good: by either way of telling it, of 17 "
         "members hardly any are left after the 45 periods that follow the last join. Infection tells of false deaths "
         "more reliably than a multicast that loses 10 %, so it does not make the group larger; that 4 members were "
-        "left with it and 2 without is within the chance of two runs. With suspicion our SWIM loses hardly anybody, "
+        "left with it and 2 without is within the chance of single runs. With suspicion our SWIM loses hardly anybody, "
         "the paper's lost 5 of 17: here a member joins over a link, which loses nothing, and an accusation reaches "
         "the accused with the next ping or Ack of anybody who knows."
     )
