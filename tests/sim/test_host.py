@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import pytest
+from reachp2p_sim.acts import SEEDS
 from reachp2p_sim.host import RESOLVE_INTERVAL, WALL_CLOCK_INTERVAL
 from reachp2p_sim.scripted import Story
 from reachp2p_sim.workload import Handler, Offer
-from reachp2p_sim.world import SEEDS, WALL_START
+from reachp2p_sim.world import WALL_START
 
 from reachp2p.core.effects import Fetch, Invoke, Notify, Persist, SendDatagram, Table
 from reachp2p.core.events import DrainFinished, Fenced

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, TypeAlias
 
+from reachp2p_sim.acts import SEEDS
 from reachp2p_sim.host import Host
 from reachp2p_sim.hostile import BEHAVIOURS
 from reachp2p_sim.shapes import SHAPES
@@ -45,7 +46,7 @@ from reachp2p_sim.steps.processes import (
     Start,
 )
 from reachp2p_sim.steps.replays import ListenIn, Replay
-from reachp2p_sim.world import SEEDS, World
+from reachp2p_sim.world import World
 
 LIVE_MIN = 3
 """Machines that go on running whatever is drawn, or there would be nothing to look at."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from reachp2p.core.events import MemberState
+from reachp2p_sim.acts import SEEDS
 from reachp2p_sim.agreement import converged
 from reachp2p_sim.budgets import healing
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
-from reachp2p_sim.world import SEEDS, World, halves, without
+from reachp2p_sim.world import World, halves, without
 
 
 @scenario(
