@@ -13,9 +13,9 @@ from reachp2p.core.rules import Rules
 from reachp2p.core.settings import Protocol
 
 
-def cluster(count: int = 8, successor_links: int = 3, **rules: bool) -> tuple[World, list[Host]]:
+def cluster(count: int = 8, **rules: bool) -> tuple[World, list[Host]]:
     """Nodes that have found each other under these rules."""
-    world = World(seed=7, protocol=Protocol(successor_links=successor_links, rules=Rules(**rules)))
+    world = World(seed=7, protocol=Protocol(rules=Rules(**rules)))
     hosts = world.add_nodes(count)
     world.run_until(agreed, limit=60)
     world.run(15)
@@ -49,11 +49,13 @@ def test_refusals_tell_of_a_killed_process_within_seconds(on: bool) -> None:
 
 @pytest.mark.parametrize("on", [True, False])
 def test_link_probes_run_beside_the_indirect_ones(on: bool) -> None:
-    world, hosts = cluster(4, successor_links=0, link_probes=on, push_pull=False, refusals=False)
-    world.run(400)  # links that nobody needs are closed
+    protocol = Protocol(successor_links=0, rules=Rules(link_probes=on, push_pull=False, refusals=False))
+    world = World(seed=7, protocol=protocol)
+    hosts = world.add_nodes(4, converged=True)  # nobody has a link yet
+    world.run(5)
     dialled = world.links.dialled
     world.crash(hosts[3], host_down=True)
-    world.run(3)
+    world.run(8)  # more than a pass of the list of four, and the wait for an Ack
     assert (world.links.dialled > dialled) is on
 
 
