@@ -48,15 +48,12 @@ def test_refusals_tell_of_a_killed_process_within_seconds(on: bool) -> None:
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_link_probes_run_beside_the_indirect_ones(on: bool) -> None:
-    protocol = Protocol(successor_links=0, rules=Rules(link_probes=on, push_pull=False, refusals=False))
-    world = World(seed=7, protocol=protocol)
-    hosts = world.add_nodes(4, converged=True)  # nobody has a link yet
-    world.run(5)
-    dialled = world.links.dialled
-    world.crash(hosts[3], host_down=True)
-    world.run(8)  # more than a pass of the list of four, and the wait for an Ack
-    assert (world.links.dialled > dialled) is on
+def test_a_late_ack_makes_a_probe_over_a_link(on: bool) -> None:
+    world, hosts = cluster(4, link_probes=on)
+    before = world.links.frames_sent + world.links.dialled
+    hosts[0].engine._parts._probe_link(hosts[1].node, bytes(8), hosts[0].now)
+    hosts[0].settle()
+    assert (world.links.frames_sent + world.links.dialled > before) is on
 
 
 @pytest.mark.parametrize("on", [True, False])
