@@ -3,8 +3,7 @@
 Three hindrances, none of which loses a message that a kernel would not lose:
 
 * *paused* (SIGSTOP, a frozen container): nothing runs, no timer, no input. Resumed, the late timer comes first, then
-all
-  that waited, in order.
+  all that waited, in order.
 * *blocked* (Lifeguard, Dadgar et al. 2018, §V: an anomaly blocks a process right before it sends and right after it
   receives): nothing it receives is handled, timers run, until the process wants to send; there it stands. Unblocked,
   what it wanted to send leaves first, then it goes on as after a pause. A process that probes wants to send within a
@@ -87,6 +86,7 @@ class Processor:
         for effect in unsent:
             host.perform(effect)
         host.wake()
+        host.settle()  # what it was told to do meanwhile, if no timer was late
         if self.service_time:
             self._serve_next()
             return

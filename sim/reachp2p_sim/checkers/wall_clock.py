@@ -74,6 +74,11 @@ class WallClock(Checker):
                 self._stepped_at = done.at
             elif done.step.disturbs:
                 self._disturbed_at, self._agreed_since = done.at, None
+        changed_at = (
+            self.world.history.last_change_at
+        )  # by a step that goes on for a while, such as flapping paths
+        if changed_at > self._disturbed_at and changed_at != self._stepped_at:
+            self._disturbed_at, self._agreed_since = changed_at, None
 
     def _is_fair(self) -> bool:
         world = self.world

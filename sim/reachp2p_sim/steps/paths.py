@@ -298,7 +298,7 @@ def _plan(world: World, turns: list[Turn[Host]], name: str, direction: Direction
         what, host = argument
         others = [other for other in world.nodes if other is not host]
         world.note(f"{name} {what} {host.name}")
-        world.history.last_change_at = world.now
+        world.disturbed([host.name])
         its_name = f"{name} of {host.name}"
         if what == "mend":
             mend(world, its_name)

@@ -17,7 +17,7 @@ def test_a_view_that_changes_when_only_a_wall_clock_has_jumped(watched: Watched)
 
 
 @pytest.mark.parametrize(
-    "excuse", ["no jump", "never agreed", "too far", "loss", "crash", "cut", "pause", "retention"]
+    "excuse", ["no jump", "never agreed", "too far", "loss", "crash", "cut", "flap", "pause", "retention"]
 )
 def test_a_change_that_may_have_another_reason(watched: Watched, excuse: str) -> None:
     a, b, c = watched.hosts(3)
@@ -35,6 +35,9 @@ def test_a_change_that_may_have_another_reason(watched: Watched, excuse: str) ->
         case "cut":
             watched.world.partition([a], [b])
             watched.world.heal()
+        case "flap":
+            watched.world.flap(c, on=1.0, off=2.0, seconds=10.0)
+            watched.world.run(5)
         case "pause":
             watched.world.pause(c)
     watched.sees(a, b, None if excuse == "retention" else SUSPECT)
