@@ -81,7 +81,11 @@ class Protocol(msgspec.Struct, frozen=True):
     """Switches for experiments; a node that ships has them all on."""
 
     def __post_init__(self) -> None:
-        """Refuse (1704) constants that contradict each other."""
+        """Refuse (1704) constants that are no finite numbers of at least 0, or contradict each other."""
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if isinstance(value, int | float) and not 0 <= value < float("inf"):
+                raise ConfigurationInvalid(f"{name} = {value}: a finite number of at least 0 is wanted")
         if min(self.probe_interval, self.probe_timeout, self.gossip_interval, self.push_pull_interval) <= 0:
             raise ConfigurationInvalid("probe, gossip and push-pull intervals must be above 0 seconds")
         if self.probe_timeout > self.probe_interval:

@@ -6,6 +6,7 @@ Exit codes: 0 every checker passed, 1 a promise was broken (or the core raised),
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -19,6 +20,7 @@ from reachp2p_sim.commands.report import report
 from reachp2p_sim.commands.run import run
 from reachp2p_sim.commands.shared import (
     PASS,
+    USAGE,
     AsJson,
     print_json,
 )
@@ -56,7 +58,10 @@ def main() -> int:
     try:
         app()
     except SystemExit as done:
-        return done.code if isinstance(done.code, int) else PASS
+        if done.code is None or isinstance(done.code, int):
+            return done.code or PASS
+        print(f"reachp2p-sim: {done.code}", file=sys.stderr)
+        return USAGE
     return PASS
 
 

@@ -15,6 +15,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from traceback import format_exception_only
 
+from reachp2p_sim.checkers import CHECKERS
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.scenarios.base import Scenario, collecting
 
@@ -33,6 +34,8 @@ class OwnCode:
 
 _LOADED: dict[tuple[str, int], OwnCode] = {}
 LOADED_MAX = 256
+DETERMINISM = "determinism"
+"""The checker that is no class of its own: it needs a second run."""
 
 
 def load(path: Path) -> OwnCode:
@@ -60,7 +63,7 @@ def _load(path: Path) -> OwnCode:
     with collecting() as scenarios:
         try:
             spec.loader.exec_module(module)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             reason = "".join(format_exception_only(error)).strip()
             raise OwnCodeInvalid(f"{path}: {reason}") from error
     checkers = [
@@ -68,8 +71,13 @@ def _load(path: Path) -> OwnCode:
         for value in vars(module).values()
         if isinstance(value, type) and issubclass(value, Checker) and value.__module__ == name
     ]
+    taken = {checker.name for checker in CHECKERS} | {DETERMINISM}
     for checker in checkers:
         for field in ("name", "invariant"):
             if not isinstance(getattr(checker, field, None), str):
                 raise OwnCodeInvalid(f"{path}: checker {checker.__name__} needs a class attribute `{field}`")
+        if checker.name in taken:
+            raise OwnCodeInvalid(
+                f"{path}: there is a checker {checker.name!r} already: give yours another name"
+            )
     return OwnCode(tuple(scenarios.values()), tuple(checkers))

@@ -95,14 +95,14 @@ def run_scenario(
     violation: Violation | None = None
     error: str | None = None
     with mutant.installed(world) if mutant is not None else nullcontext():
-        checkers = attach_all(world, scenario.checkers)
         try:
+            checkers = attach_all(world, scenario.checkers)
             scenario.story(world, options)
             for checker in checkers:
                 checker.finish()
         except Violation as broken:
             violation = broken
-        except Exception:  # noqa: BLE001 a defect of the core, whatever it is, is reported with the seed that shows it
+        except (Exception, SystemExit):  # noqa: BLE001 a defect, whatever it is, is reported with its seed
             error = traceback.format_exc()
     return _result(
         config, scenario, options, world, coverage, violation, error, time.process_time() - began_at

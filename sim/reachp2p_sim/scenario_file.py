@@ -53,6 +53,7 @@ from reachp2p_sim.selection import UnknownMachine, among
 from reachp2p_sim.steps import KINDS, Step
 from reachp2p_sim.steps.base import default_of
 from reachp2p_sim.steps.paths import PathWeather, Weather, WeatherBetween, changed
+from reachp2p_sim.steps.processes import Clone, Restart, SaveDisk
 
 Value: TypeAlias = float | int | str | bool
 KEYS = (
@@ -76,9 +77,15 @@ MACROS: dict[str, tuple[str, ...]] = {
     "heal-everything": (),
 }
 """Words for several steps, and the keys they take."""
-STEPS_MAX = 100_000
+STEPS_MAX = 20_000
 """Steps of one scenario, with repetitions; more is a mistake."""
 TIMES_MAX = 10_000
+DEPTH_MAX = 8
+"""Repetitions within repetitions."""
+NUMBER_MAX = 1e9
+"""No number of a step is larger, or below its negative: thirty years of seconds, or a gigabyte a second."""
+RESERVED = ("delay", "spread", "path_loss", "signing", "codec", "nodes")
+"""Options that every run has: a file says them in `[weather]`, or they are set for a run."""
 
 
 class ScenarioInvalid(ValueError):
@@ -126,6 +133,8 @@ def parse_scenario(data: bytes, source: str) -> ScenarioFile:
         table = tomllib.loads(data.decode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ScenarioInvalid(f"{source}: no TOML: {error}") from error
+    except RecursionError as error:
+        raise ScenarioInvalid(f"{source}: nested too deeply") from error
     _only(table, KEYS, source, "the file")
     for key in ("name", "summary", "nodes", "steps"):
         if key not in table:
@@ -156,16 +165,45 @@ def check_scenario(scenario: ScenarioFile, nodes: int, options: Mapping[str, Val
         msgspec.convert({**msgspec.to_builtins(Protocol()), **scenario.protocol}, Protocol)
     except (ValueError, msgspec.ValidationError) as error:
         raise ScenarioInvalid(f"{source}: [protocol]: {error}") from error
+    for key in scenario.options:
+        if key in RESERVED or "." in key:
+            raise ScenarioInvalid(
+                f"{source}: [options]: {key!r} means the same in every run; write weather under [weather], constants "
+                "under [protocol], and give an option of your own another name"
+            )
     names: list[str] = []
+    images: dict[str, None] = {}
     clones: dict[str, int] = {}
     for number, timed in enumerate(steps_of(scenario, nodes, options), 1):
         if number > STEPS_MAX:
             raise ScenarioInvalid(f"{source}: more than {STEPS_MAX} steps")
         try:
+            _check_numbers(timed.step)
+            _check_image(timed.step, images)
             _check_step(timed.step, names, clones, scenario.groups, fair)
         except (ValueError, msgspec.ValidationError) as error:
             where = f"{source}: step {timed.step.word()!r} ({timed.step.text()})"
             raise ScenarioInvalid(f"{where}: {error}") from error
+
+    if not names:
+        raise ScenarioInvalid(f'{source}: no step adds a node: begin with do = "grow" or "add-nodes"')
+
+
+def _check_numbers(step: Step) -> None:
+    for column in msgspec.structs.fields(type(step)):
+        value = getattr(step, column.name)
+        if isinstance(value, float) and not -NUMBER_MAX <= value <= NUMBER_MAX:
+            raise ValueError(f"{column.name} = {value}: a number within ±{NUMBER_MAX:g} is wanted")
+
+
+def _check_image(step: Step, images: dict[str, None]) -> None:
+    """Follow which images of disks will have been saved, and see that the step uses no other."""
+    if isinstance(step, SaveDisk):
+        images[step.image] = None
+    used = step.disk if isinstance(step, Restart) else step.image if isinstance(step, Clone) else None
+    if used not in (None, "kept", "lost", *images):
+        there_are = ", ".join(["kept", "lost", *images])
+        raise ValueError(f"no image {used!r} has been saved before (save-disk); there are: {there_are}")
 
 
 def _check_step(
@@ -256,6 +294,8 @@ def _macro(
     word: str, table: Mapping[str, Any], where: str, nodes: int, options: Mapping[str, Value]
 ) -> Iterator[Timed]:
     if word == "repeat":
+        if where.count(".") > DEPTH_MAX + 1:
+            raise ScenarioInvalid(f"{where}: more than {DEPTH_MAX} repetitions within each other")
         times, steps = table.get("times", 1), table.get("steps", ())
         if isinstance(times, float) and times.is_integer():
             times = int(times)

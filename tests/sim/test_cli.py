@@ -89,7 +89,7 @@ def test_a_broken_promise_exits_with_1_and_one_line_that_repeats_it(command: Com
             ("run", "steady", "--set", "protocol.alpha=3"),
             "there is no protocol constant 'alpha'; there are: ",
         ),
-        (("run", "steady", "--set", "protocol.probe_interval=-1"), "intervals must be above 0 seconds"),
+        (("run", "steady", "--set", "protocol.probe_interval=-1"), "probe_interval = -1.0: a finite number"),
         (("run", "steady", "--nodes", "1"), "steady needs 3 to 10000 nodes, not 1"),
         (("campaign", "nothing"), "there is no scenario 'nothing'; there are: "),
     ],

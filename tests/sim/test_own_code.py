@@ -86,6 +86,8 @@ def test_a_python_file_is_a_scenario(tmp_path: Path) -> None:
         ("def (", "SyntaxError"),
         ("", "one function under @scenario is wanted; there are: none"),
         (STORY + STORY.replace("steady-", "other-"), "there are: steady-halves, other-halves"),
+        ("raise SystemExit(0)", "SystemExit: 0"),
+        (STORY + CHECKER.replace("nobody-is-buried", "accuracy"), "there is a checker 'accuracy' already"),
         (CHECKER.replace("name =", "title ="), "checker NobodyIsBuried needs a class attribute `name`"),
     ],
 )
@@ -113,6 +115,20 @@ def test_a_file_that_has_changed_is_loaded_anew(tmp_path: Path) -> None:
     assert run_scenario(RunConfig(str(path), seed=2)).verdict == "pass"
     path.write_text(STORY + "    raise RuntimeError('seen')")
     assert "seen" in str(run_scenario(RunConfig(str(path), seed=2)).error)
+
+
+def test_a_story_that_ends_the_program_has_not_passed(tmp_path: Path) -> None:
+    path = tmp_path / "study.py"
+    path.write_text(STORY + "    raise SystemExit(0)")
+    result = run_scenario(RunConfig(str(path), seed=2))
+    assert (result.verdict, "SystemExit" in str(result.error)) == ("error", True)
+
+
+def test_a_checker_that_cannot_be_built_is_told_like_a_story_that_raises(tmp_path: Path) -> None:
+    path = tmp_path / "study.py"
+    path.write_text(STORY + CHECKER.replace("self, world", "self"))
+    result = run_scenario(RunConfig(str(path), seed=2))
+    assert (result.verdict, "TypeError" in str(result.error)) == ("error", True)
 
 
 def test_every_public_name_is_there() -> None:

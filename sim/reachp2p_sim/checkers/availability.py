@@ -39,8 +39,8 @@ class Availability(Checker):
         world.listen(self._on_event, RecordChanged, CallEnded)
 
     def _on_call(self, host: Host, query: RouteQuery, call: bytes, code: int) -> None:
-        if query.capability is None or not self._stands_still():
-            return
+        if query.capability is None or not host.is_sound or not self._stands_still():
+            return  # nothing is promised to a caller whose clock is wrong or whose processor is slow
         providers = self._providers(host, query.capability)
         if not providers:
             return
