@@ -57,7 +57,9 @@ def _in_folder(folder: Path) -> Past:
     if "cells" in summary:
         if not summary["failures"]:
             raise UsageError(f"{folder}: no run of this campaign failed; name a run by its line")
-        return past_run(summary["failures"][0]["replay"])
+        failure = summary["failures"][0]
+        past = past_run(failure["replay"])
+        return Past(past.config, past.code, failure.get("trace_digest"))
     if "replay" not in summary:
         raise UsageError(f"{folder / SUMMARY}: it says of no run; {_WHAT} is wanted")
     past = past_run(summary["replay"])

@@ -170,10 +170,11 @@ def test_a_campaign_goes_on_after_a_kill_and_runs_nothing_twice(
     assert resumed(path)["effort"]["runs"] == 0
 
 
-def test_a_damaged_line_is_told_with_its_place(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", [b"nonsense\n", b'{"a":1}\n', b'{"number":1,"verdict":3}\n', b"[1]\n"])
+def test_a_damaged_line_is_told_with_its_place(folder: Path, tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "c"
     shutil.copytree(folder, path)
-    (path / RUNS).write_bytes(b"nonsense\n" + b"".join(lines(path)))
+    (path / RUNS).write_bytes(line + b"".join(lines(path)))
     with pytest.raises(UsageError, match=r"runs.jsonl, line 1 is damaged"):
         resumed(path)
 

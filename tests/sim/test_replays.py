@@ -87,7 +87,9 @@ def test_another_code_is_told(command: Command, capsys: Capsys) -> None:
 def test_a_stored_run_is_repeated_and_compared(command: Command, capsys: Capsys, tmp_path: Path) -> None:
     assert command("run", "steady", "--nodes", "3", "--set", "seconds=1", "--no-determinism", "--json") == 0
     folder = tmp_path / json.loads(capsys.readouterr().out)["store"]
+    capsys.readouterr()
     assert command("replay", str(folder), "--no-store") == 0
+    assert capsys.readouterr().err == "the same trace as before\n"
     summary = json.loads((folder / "summary.json").read_text())
     (folder / "summary.json").write_text(json.dumps({**summary, "trace_digest": "0" * 64}))
     assert command("replay", str(folder), "--no-store") == 1
@@ -107,4 +109,6 @@ def test_a_campaign_gives_its_first_failure(command: Command, capsys: Capsys) ->
     assert command(*words, "--mutant", "news-never-old") == 1
     capsys.readouterr()
     assert command("replay", "c", "--no-store", "--json") == 1
-    assert json.loads(capsys.readouterr().out)["seed"] == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["seed"] == 0
+    assert "the same trace as before" in captured.err

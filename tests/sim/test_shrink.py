@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +150,21 @@ def test_a_budget_ends_it_with_what_has_been_reached() -> None:
     trial = shrunk(RunConfig("pause", 1, 8, "never-refutes"), runs=4)
     assert trial.budget.spent == 4
     assert len(trial.case.machines) < 8
+
+
+def test_an_interrupt_ends_it_with_what_has_been_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    trial = Trial(RunConfig("pause", 1, 8, "never-refutes"), Budget(runs=50))
+    fails, said = trial.fails, list[str]()
+
+    def interrupted(case: Case, seeds: Sequence[int] = ()) -> bool:
+        if trial.budget.spent >= 3:
+            raise KeyboardInterrupt
+        return fails(case, seeds)
+
+    monkeypatch.setattr(trial, "fails", interrupted)
+    smallest = reduce(trial, said.append)
+    assert len(smallest.machines) < 8
+    assert said[-1] == "interrupted after 3 runs: this is the smallest so far"
 
 
 def test_a_run_that_passes_is_not_shrunk() -> None:

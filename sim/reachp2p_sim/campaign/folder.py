@@ -29,6 +29,7 @@ from reachp2p_sim.campaign.plan import Plan
 from reachp2p_sim.run import UsageError, find_scenario
 
 PLAN, RUNS, SUMMARY, TABLE = "campaign.json", "runs.jsonl", "summary.json", "runs.parquet"
+VERDICTS = ("pass", "fail", "error")
 SYNC_INTERVAL = 1.0
 
 
@@ -129,8 +130,8 @@ class Folder:
                 if not line.endswith(b"\n"):
                     break
                 try:
-                    row: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
-                except msgspec.DecodeError as error:
+                    row = _row(line)
+                except (msgspec.DecodeError, ValueError) as error:
                     raise UsageError(
                         f"{self.path / RUNS}, line {count} is damaged: {error}; remove that line, and its run is "
                         "run again"
@@ -196,3 +197,10 @@ def _difference(kept: Plan, wanted: Plan) -> str:
 
 def _text(value: object) -> str:
     return msgspec.json.encode(value).decode()
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    row: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
+    if not isinstance(row.get("number"), int) or row.get("verdict") not in VERDICTS:
+        raise ValueError("it is no run of a campaign")
+    return row

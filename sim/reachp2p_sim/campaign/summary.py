@@ -153,6 +153,7 @@ def _failure(row: Row) -> dict[str, Any]:
         "seed": row["seed"],
         "what": what_happened(row),
         "replay": row["replay"],
+        "trace_digest": row["trace_digest"],
     }
 
 

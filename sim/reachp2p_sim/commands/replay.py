@@ -45,7 +45,9 @@ def replay(
         usage(str(error))
     tell_other_code(past.code)
     result, code = carry_out(past.config, Keep(None if no_store else store, log, record), False, as_json)
-    if past.digest is not None and past.digest != result.trace_digest:
+    if past.digest == result.trace_digest:
+        print("the same trace as before", file=sys.stderr)
+    elif past.digest is not None:
         print(f"another trace: {past.digest} was stored", file=sys.stderr)
         code = FAIL
     raise typer.Exit(code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -42,11 +43,16 @@ def shrink(
             _shrink_story(past.config, demands, _budget(budget), as_json)
             return
         first = trial.case
-        smallest = reduce(trial, lambda text: print(text, file=sys.stderr))
         path = out or Path(f"{Path(past.config.scenario).stem}-{trial.failure.what}.toml")
-        path.write_text(trial.text(smallest), encoding="utf-8")
+        _may_write(path)
+        smallest = reduce(trial, lambda text: print(text, file=sys.stderr))
     except (UsageError, OSError) as error:
         usage(str(error))
+    try:
+        path.write_text(trial.text(smallest), encoding="utf-8")
+    except OSError as error:
+        print(trial.text(smallest))
+        usage(f"{path} could not be written ({error.strerror}); the scenario is above")
     config = trial.run_config(str(path), smallest)
     if as_json:
         print_json(
@@ -68,6 +74,14 @@ def shrink(
         print(f"  t = {timed.at:<10g} {timed.step.text()}")
     print(f"  {path}")
     print(f"replay: {config.line()}")
+
+
+def _may_write(path: Path) -> None:
+    """Raises `UsageError` if it is clear before the search that its result could not be written there."""
+    from reachp2p_sim.run import UsageError
+
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
+        raise UsageError(f"{path}: no file can be written there")
 
 
 def _shrink_story(config: RunConfig, demands: StoryDemands, budget: Budget, as_json: bool) -> None:

@@ -22,7 +22,7 @@ ROUNDS_MAX = 10
 
 
 def reduce(trial: Trial, said: Callable[[str], None] = lambda _: None) -> Case:
-    """The smallest case found within the budget."""
+    """The smallest case found within the budget, or until it is interrupted (SIGINT)."""
     try:
         for number in range(ROUNDS_MAX):
             before = trial.case
@@ -36,6 +36,8 @@ def reduce(trial: Trial, said: Callable[[str], None] = lambda _: None) -> Case:
                 break
     except BudgetSpent:
         said(f"the budget is spent after {trial.budget.spent} runs")
+    except KeyboardInterrupt:
+        said(f"interrupted after {trial.budget.spent} runs: this is the smallest so far")
     return trial.case
 
 
