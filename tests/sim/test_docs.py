@@ -7,8 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from reachp2p_sim import RunConfig, run_scenario
+from reachp2p_sim.steps import KINDS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```(python|toml)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -46,3 +48,15 @@ def test_the_file_runs_with_and_without_the_checker(tmp_path: Path) -> None:
     checked.write_text(text.replace("[options]", 'checkers = ["my_study.py"]\n[options]'))
     assert run_scenario(RunConfig(str(plain), seed=3)).verdict == "pass"
     assert run_scenario(RunConfig(str(checked), seed=3)).checkers["nobody-is-buried"] == "fail"
+
+
+def test_every_kind_of_step_is_on_its_page_with_its_keys() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "steps.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `([a-z-]+)` \| (.*?) \| ", page, re.MULTILINE))
+    fields = {word: msgspec.structs.fields(kind) for word, kind in KINDS.items()}
+    keys = {
+        word: ", ".join(f"`{f.name}`{'' if f.required else '?'}" for f in of_kind)
+        for word, of_kind in fields.items()
+    }
+    assert rows.pop("do") == "keys"
+    assert rows == keys
