@@ -221,16 +221,19 @@ def restart_third_party(world: World, options: Options) -> None:
     group="lives",
 )
 def amnesia(world: World, options: Options) -> None:
-    """B3.24: a new life above every remembered one, seen by all within D of its start; never fenced by its own past.
+    """B3.24: a new life above every remembered one, seen by all within D of its restart; never fenced by its own past.
 
-    The start is S_min late: that long it challenges the life which it is told of, as nobody answers."""
+    In a group so small that D is shorter than the challenge of the life which it is told of (S_min of one, as nobody
+    answers), it has that and a period.
+    """
     hosts = grow(world, options)
     chosen = _chosen(world, hosts, "amnesia")
     for _ in range(4):
         world.restart(chosen)
         seen_again(world, chosen, limit=10)
     world.restart(chosen, disk="lost")
-    limit = suspicion_minimum(1, world.protocol) + dissemination(options.nodes, world.protocol)
+    challenge = suspicion_minimum(1, world.protocol) + world.protocol.probe_interval
+    limit = max(challenge, dissemination(options.nodes, world.protocol))
     world.timings["back_in_every_view"] = seen_again(world, chosen, limit)
     require(world, chosen.lives[-1].epoch > chosen.lives[-2].epoch, f"lives were {chosen.lives}")
 
