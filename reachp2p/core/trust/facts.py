@@ -131,6 +131,7 @@ class FactChecker:
     def _remember(self, checked: Checked[F]) -> None:
         if self._shared is not None and len(self._shared) >= SHARED_MAX:
             self._shared.clear()  # whatever is in use is opened once more
+            self._counters.add("facts.shared_cleared")
         self._cache[checked.data] = checked  # type: ignore[assignment]  # Checked is only read
         if self._shared is not None:
             return
