@@ -27,9 +27,9 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from reachp2p_sim.agreement import agreed
 from reachp2p_sim.checkers import attach_all
-from reachp2p_sim.world import World
+from reachp2p_sim.world.agreement import agreed
+from reachp2p_sim.world.world import World
 
 NODES = 128
 ROUNDS = 5

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from reachp2p_sim.world import World
+from reachp2p_sim.world.world import World
 
 from reachp2p.core.events import MemberState
 

@@ -11,26 +11,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from reachp2p_sim.agreement import agreed, converged
     from reachp2p_sim.checkers import attach_all
     from reachp2p_sim.checkers.base import Checker
-    from reachp2p_sim.configuration import RunConfig, UsageError
-    from reachp2p_sim.host import Host
-    from reachp2p_sim.run import RunResult, run_scenario
+    from reachp2p_sim.machines.host import Host
+    from reachp2p_sim.running.configuration import RunConfig, UsageError
+    from reachp2p_sim.running.run import RunResult, run_scenario
     from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
-    from reachp2p_sim.violation import Violation
-    from reachp2p_sim.world import World, halves, without
+    from reachp2p_sim.world.agreement import agreed, converged
+    from reachp2p_sim.world.violation import Violation
+    from reachp2p_sim.world.world import World, halves, without
 
 _WHERE = {
-    "agreement": ("agreed", "converged"),
+    "world.agreement": ("agreed", "converged"),
     "checkers": ("attach_all",),
     "checkers.base": ("Checker",),
-    "configuration": ("RunConfig", "UsageError"),
-    "host": ("Host",),
-    "run": ("RunResult", "run_scenario"),
+    "running.configuration": ("RunConfig", "UsageError"),
+    "machines.host": ("Host",),
+    "running.run": ("RunResult", "run_scenario"),
     "scenarios.base": ("Options", "grow", "require", "scenario", "settle"),
-    "violation": ("Violation",),
-    "world": ("World", "halves", "without"),
+    "world.violation": ("Violation",),
+    "world.world": ("World", "halves", "without"),
 }
 _MODULES = {name: module for module, names in _WHERE.items() for name in names}
 

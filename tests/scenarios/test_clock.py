@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from reachp2p_sim.agreement import converged
-from reachp2p_sim.host import Host
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.world.agreement import converged
+from reachp2p_sim.world.world import World
 
 DAY = 86_400.0
 NOTICED = 10.0

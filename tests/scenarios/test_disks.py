@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reachp2p_sim import attach_all, converged
-from reachp2p_sim.world import World
+from reachp2p_sim.world.world import World
 
 from reachp2p.core.events import StartRefused
 from reachp2p.errors import ErrorCode

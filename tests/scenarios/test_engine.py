@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from reachp2p_sim.world import World
+from reachp2p_sim.world.world import World
 
 from reachp2p.core.commands import AgentSpec
 from reachp2p.core.ids import COUNTER_MAX

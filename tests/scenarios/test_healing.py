@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from reachp2p_sim.agreement import converged
-from reachp2p_sim.budgets import dissemination, healing, suspicion_maximum
 from reachp2p_sim.checkers import attach_all
-from reachp2p_sim.host import Host
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.machines.workload import Handler, Offer
+from reachp2p_sim.measuring.budgets import dissemination, healing, suspicion_maximum
 from reachp2p_sim.scenarios.base import employ
 from reachp2p_sim.steps.work import AGENT, CAPABILITY
-from reachp2p_sim.workload import Handler, Offer
-from reachp2p_sim.world import World, halves, without
+from reachp2p_sim.world.agreement import converged
+from reachp2p_sim.world.world import World, halves, without
 
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import MemberState

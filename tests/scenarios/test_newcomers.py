@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from reachp2p_sim.agreement import converged
 from reachp2p_sim.checkers import attach_all
-from reachp2p_sim.host import Host
-from reachp2p_sim.run import RunConfig, run_scenario
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.machines.workload import Handler, Loop, Offer
+from reachp2p_sim.running.run import RunConfig, run_scenario
 from reachp2p_sim.steps.work import AGENT, CAPABILITY
-from reachp2p_sim.workload import Handler, Loop, Offer
-from reachp2p_sim.world import World
+from reachp2p_sim.world.agreement import converged
+from reachp2p_sim.world.world import World
 
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import MemberState

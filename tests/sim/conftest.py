@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from reachp2p_sim.network import Conditions
-from reachp2p_sim.scripted import ScriptedEngine, Story
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.scripted import ScriptedEngine, Story
+from reachp2p_sim.network.network import Conditions
+from reachp2p_sim.world.world import World
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reachp2p_sim.agreement import converged
-from reachp2p_sim.world import World
+from reachp2p_sim.world.agreement import converged
+from reachp2p_sim.world.world import World
 
 
 def test_a_seed_compares_views_with_no_more_newcomers_than_others_do() -> None:

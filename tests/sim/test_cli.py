@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from reachp2p_sim.cli import main
 from reachp2p_sim.mutants import MUTANTS
+from reachp2p_sim.running.code_version import code
 from reachp2p_sim.scenarios import GROUPS, SCENARIOS
-from reachp2p_sim.version import code
 
 Command = Callable[..., int]
 Capsys = pytest.CaptureFixture[str]

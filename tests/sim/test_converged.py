@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from reachp2p_sim.agreement import agreed, converged
 from reachp2p_sim.checkers import attach_all
 from reachp2p_sim.steps.processes import AddNodes
-from reachp2p_sim.world import World
+from reachp2p_sim.world.agreement import agreed, converged
+from reachp2p_sim.world.world import World
 
 from reachp2p.core.events import Joined, MemberState
 

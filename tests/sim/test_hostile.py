@@ -6,12 +6,12 @@ from collections import Counter
 
 import pytest
 from reachp2p_sim import attach_all
-from reachp2p_sim.agreement import agreed, converged
 from reachp2p_sim.checkers import Checker
-from reachp2p_sim.host import Host
 from reachp2p_sim.hostile import BEHAVIOURS
+from reachp2p_sim.machines.host import Host
 from reachp2p_sim.steps.hostility import TurnHostile
-from reachp2p_sim.world import World
+from reachp2p_sim.world.agreement import agreed, converged
+from reachp2p_sim.world.world import World
 
 from reachp2p.core.events import Event, MemberChanged, MemberState
 

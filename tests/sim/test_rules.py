@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from reachp2p_sim.checkers.convergence import agreed
-from reachp2p_sim.host import Host
-from reachp2p_sim.run import RunConfig, UsageError, run_scenario
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.running.run import RunConfig, UsageError, run_scenario
+from reachp2p_sim.world.world import World
 
 from reachp2p.core.events import Event, Lagged, MemberChanged, MemberState
 from reachp2p.core.rules import Rules

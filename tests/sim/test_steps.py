@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from reachp2p_sim.configuration import RunConfig
-from reachp2p_sim.host import Host
-from reachp2p_sim.record import record_of
-from reachp2p_sim.run import run_scenario
-from reachp2p_sim.scripted import Story
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.machines.scripted import Story
+from reachp2p_sim.running.configuration import RunConfig
+from reachp2p_sim.running.run import run_scenario
+from reachp2p_sim.running.scenario_of_run import record_of
 from reachp2p_sim.steps import KINDS
 from reachp2p_sim.steps.paths import PartitionShape
-from reachp2p_sim.world import World
+from reachp2p_sim.world.world import World
 
 from reachp2p.core.effects import Persist, SendDatagram, Table
 from reachp2p.core.ids import Ticket

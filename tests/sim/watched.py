@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from reachp2p_sim.checkers import CHECKERS
 from reachp2p_sim.checkers.base import Checker
-from reachp2p_sim.host import Host
-from reachp2p_sim.network import Conditions
-from reachp2p_sim.scripted import ScriptedEngine, Story
-from reachp2p_sim.violation import Violation
-from reachp2p_sim.workload import Loop
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.machines.scripted import ScriptedEngine, Story
+from reachp2p_sim.machines.workload import Loop
+from reachp2p_sim.network.network import Conditions
+from reachp2p_sim.world.violation import Violation
+from reachp2p_sim.world.world import World
 
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.effects import Invoke, SendDatagram

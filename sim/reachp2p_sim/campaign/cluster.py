@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from reachp2p_sim import version
 from reachp2p_sim.campaign.plan import Task
 from reachp2p_sim.campaign.pool import HANDED_OUT, Lost, Outcome, Target, run
-from reachp2p_sim.run import RunConfig, RunResult, UsageError
+from reachp2p_sim.running import code_version
+from reachp2p_sim.running.run import RunConfig, RunResult, UsageError
 
 CONNECT_SECONDS_MAX = 15.0
 """For the scheduler to answer and for a first worker to be there."""
@@ -62,9 +62,9 @@ class Cluster:
                 f"--dask {address}: {several[0]} has {threads[several[0]]} threads; start workers with --nthreads 1"
             )
         for worker, answer in self._client.run(_code, on_error="return").items():
-            if answer != version.code():
+            if answer != code_version.code():
                 raise UsageError(
-                    f"--dask {address}: {worker} has the code {answer}, and here it is {version.code()}"
+                    f"--dask {address}: {worker} has the code {answer}, and here it is {code_version.code()}"
                 )
 
     def outcomes(self, tasks: Iterator[Task]) -> Iterator[Outcome]:
@@ -88,7 +88,7 @@ class Cluster:
     def _submit(self, tasks: Iterator[Task], running: dict[Any, Task]) -> None:
         room = HANDED_OUT * max(1, len(self._client.nthreads()))
         while len(running) < room and (task := next(tasks, None)) is not None:
-            future = self._client.submit(_run, self._target, task.config, version.code(), pure=False)
+            future = self._client.submit(_run, self._target, task.config, code_version.code(), pure=False)
             running[future] = task
 
 
@@ -103,11 +103,11 @@ def _outcome(future: Any) -> RunResult | Lost:
 
 
 def _code() -> str:
-    return version.code()
+    return code_version.code()
 
 
 def _run(target: Target, config: RunConfig, code: str) -> RunResult | Lost:
     """What a worker does."""
-    if version.code() != code:
-        return Lost(f"its worker has the code {version.code()}, and the campaign {code}")
+    if code_version.code() != code:
+        return Lost(f"its worker has the code {code_version.code()}, and the campaign {code}")
     return target(config)

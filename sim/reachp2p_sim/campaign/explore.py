@@ -16,8 +16,8 @@ from typing import Any
 
 from reachp2p_sim.campaign.plan import Task
 from reachp2p_sim.campaign.pool import Lost, Outcome
-from reachp2p_sim.randomness import Randomness
-from reachp2p_sim.run import RunConfig, RunResult
+from reachp2p_sim.running.run import RunConfig, RunResult
+from reachp2p_sim.world.randomness import Randomness
 
 SCENARIO = "random-faults"
 NODES_MIN, NODES_MAX = 4, 24

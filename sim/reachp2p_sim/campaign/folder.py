@@ -24,9 +24,9 @@ from typing import Any
 
 import msgspec
 
-from reachp2p_sim import version
 from reachp2p_sim.campaign.plan import Plan
-from reachp2p_sim.run import UsageError, find_scenario
+from reachp2p_sim.running import code_version
+from reachp2p_sim.running.run import UsageError, find_scenario
 
 PLAN, RUNS, SUMMARY, TABLE = "campaign.json", "runs.jsonl", "summary.json", "runs.parquet"
 VERDICTS = ("pass", "fail", "error")
@@ -55,7 +55,7 @@ def about(plan: Plan) -> About:
         "implementation": platform.python_implementation(),
         "platform": platform.platform(),
     }
-    return About(plan, version.release(), version.code(), environment, _files(plan))
+    return About(plan, code_version.release(), code_version.code(), environment, _files(plan))
 
 
 def _files(plan: Plan) -> dict[str, str]:
@@ -110,10 +110,10 @@ class Folder:
         kept = read_about(path)
         if plan is not None and plan != kept.plan:
             raise UsageError(f"{path} holds another campaign: {_difference(kept.plan, plan)}")
-        if kept.code != version.code():
+        if kept.code != code_version.code():
             raise UsageError(
-                f"{path} was begun by the code {kept.code} (reachp2p {kept.release}) and this is {version.code()} "
-                f"(reachp2p {version.release()}): results of both must not be mixed; begin a new campaign"
+                f"{path} was begun by the code {kept.code} (reachp2p {kept.release}) and this is {code_version.code()} "
+                f"(reachp2p {code_version.release()}): results of both must not be mixed; begin a new campaign"
             )
         changed = [name for name, digest in _files(kept.plan).items() if kept.files.get(name) != digest]
         if changed:

@@ -9,7 +9,7 @@ from itertools import product
 
 import msgspec
 
-from reachp2p_sim.run import RunConfig, UsageError, check
+from reachp2p_sim.running.run import RunConfig, UsageError, check
 
 RUNS_MAX = 1_000_000
 """Runs in one campaign: its results are summed up in memory, about a kilobyte each."""

@@ -21,7 +21,7 @@ from typing import TypeAlias
 
 from reachp2p_sim.campaign.plan import Task
 from reachp2p_sim.checkers.determinism import judge, second_run
-from reachp2p_sim.run import RunConfig, RunResult, run_scenario
+from reachp2p_sim.running.run import RunConfig, RunResult, run_scenario
 
 HANDED_OUT = 2
 """Runs that a worker has at once: the one it is at, and the next."""

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 from hashlib import sha256
 from typing import Any
 
-from reachp2p_sim import intervals
 from reachp2p_sim.campaign.folder import About
 from reachp2p_sim.campaign.plan import Cell, Plan, Task
 from reachp2p_sim.campaign.pool import Lost
-from reachp2p_sim.coverage import BRANCHES
-from reachp2p_sim.intervals import Estimate
-from reachp2p_sim.run import RunResult, find_scenario
+from reachp2p_sim.measuring import confidence
+from reachp2p_sim.measuring.confidence import Estimate
+from reachp2p_sim.measuring.rare_branches import BRANCHES
+from reachp2p_sim.running.run import RunResult, find_scenario
 
 FAILURES_KEPT = 20
 SEEDS_NAMED = 3
@@ -86,7 +86,7 @@ def coverage(plan: Plan, rows: Sequence[Row]) -> list[dict[str, Any]]:
         wanted = find_scenario(name).reaches if plan.mutant is None and len(runs) >= COVERAGE_RUNS_MIN else ()
         for branch in BRANCHES:
             hits = sum(row["branches"][branch] > 0 for row in runs)
-            share = intervals.share(hits, len(runs))
+            share = confidence.share(hits, len(runs))
             found.append(
                 {
                     "scenario": name,
@@ -118,7 +118,7 @@ def _cell(cell: Cell, rows: list[Row], lost: int) -> dict[str, Any]:
         "runs": len(rows),
         "failed": len(failed),
         "lost": lost,
-        "failure_rate": None if not rows else _interval(intervals.share(len(failed), len(rows))),
+        "failure_rate": None if not rows else _interval(confidence.share(len(failed), len(rows))),
         "failed_by": dict(sorted(Counter(_by(row) for row in failed).items())),
         "failed_seeds": [row["seed"] for row in failed[:FAILURES_KEPT]],
         "timings": {name: _spread(name, rows) for name in names},
@@ -132,8 +132,8 @@ def _spread(name: str, rows: Iterable[Row]) -> dict[str, Any]:
     slowest = sorted(measured, key=lambda pair: (-pair[0], pair[1]))[:SEEDS_NAMED]
     return {
         "samples": len(values),
-        "median": intervals.median(values).value,
-        "p99": intervals.quantile(values, 0.99).value,
+        "median": confidence.median(values).value,
+        "p99": confidence.quantile(values, 0.99).value,
         "max": max(values),
         "slowest_seeds": [seed for _, seed in slowest],
     }

@@ -32,7 +32,7 @@ from reachp2p_sim.checkers.single_outcome import SingleOutcome
 from reachp2p_sim.checkers.truthful_events import TruthfulEvents
 from reachp2p_sim.checkers.verdicts import Verdicts
 from reachp2p_sim.checkers.wall_clock import WallClock
-from reachp2p_sim.world import World
+from reachp2p_sim.world.world import World
 
 CHECKERS: tuple[type[Checker], ...] = (
     Accuracy,

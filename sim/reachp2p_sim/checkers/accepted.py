@@ -5,7 +5,7 @@ from __future__ import annotations
 from reachp2p.core.wire.datagram import Datagram
 from reachp2p.core.wire.limits import WireError
 from reachp2p.core.wire.messages import Message
-from reachp2p_sim.host import Host
+from reachp2p_sim.machines.host import Host
 
 MESSAGES_MAX = 64
 """As many messages as a node accepts in one datagram."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p.core.rules import Rules
-from reachp2p_sim.budgets import dissemination, suspicion_maximum
 from reachp2p_sim.checkers.base import Checker
-from reachp2p_sim.host import Host
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.measuring.budgets import dissemination, suspicion_maximum
+from reachp2p_sim.world.world import World
 
 LOSS_MAX = 0.1
 """B3.3: no DEAD of a healthy member at up to 10 % independent loss with k = 3."""

@@ -12,10 +12,10 @@ from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import CallEnded, Event, MemberState, RecordChanged
 from reachp2p.core.ids import NodeId, short
 from reachp2p.errors import ErrorCode
-from reachp2p_sim.budgets import dissemination, suspicion_maximum
 from reachp2p_sim.checkers.base import Checker
-from reachp2p_sim.host import Host
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.measuring.budgets import dissemination, suspicion_maximum
+from reachp2p_sim.world.world import World
 
 NO_ROUTE = (int(ErrorCode.UNKNOWN_TARGET), int(ErrorCode.NO_HEALTHY_INSTANCE))
 MISROUTED_SHARE = 0.01

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar, NoReturn
 
-from reachp2p_sim.host import Host
-from reachp2p_sim.violation import Violation
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.world.violation import Violation
+from reachp2p_sim.world.world import World
 
 
 class Checker:

@@ -18,8 +18,8 @@ from reachp2p.core.routing.table import POOLS_MAX
 from reachp2p.core.settings import Protocol
 from reachp2p.core.trust.facts import CACHE_MAX
 from reachp2p_sim.checkers.base import Checker
-from reachp2p_sim.host import Host
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.world.world import World
 
 LOOK_INTERVAL = 1.0
 TIMERS_FIXED = 64

@@ -9,10 +9,10 @@ from __future__ import annotations
 from reachp2p.core.events import Event, MemberChanged, MemberState, Resumed, Started
 from reachp2p.core.ids import Life, NodeId, short
 from reachp2p.core.rules import Rules
-from reachp2p_sim.budgets import completeness
 from reachp2p_sim.checkers.base import Checker
-from reachp2p_sim.host import Host
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.measuring.budgets import completeness
+from reachp2p_sim.world.world import World
 
 LOOK_INTERVAL = 5.0
 PRESENT = (MemberState.ALIVE, MemberState.SUSPECT)

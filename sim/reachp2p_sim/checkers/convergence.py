@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from reachp2p.core.events import Event, MemberChanged, RecordChanged
 from reachp2p.core.rules import Rules
-from reachp2p_sim.agreement import agreed, converged, differences
-from reachp2p_sim.budgets import healing
 from reachp2p_sim.checkers.base import Checker
-from reachp2p_sim.host import Host
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.measuring.budgets import healing
+from reachp2p_sim.world.agreement import agreed, converged, differences
+from reachp2p_sim.world.world import World
 
 LOOK_INTERVAL = 1.0
 """Seconds between two looks."""

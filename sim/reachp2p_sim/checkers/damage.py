@@ -6,8 +6,8 @@ A datagram is signed as a whole, so whatever is flipped, header, body or signatu
 from __future__ import annotations
 
 from reachp2p_sim.checkers.base import Checker
-from reachp2p_sim.host import Host
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.world.world import World
 
 
 class Damage(Checker):

@@ -11,12 +11,12 @@ import os
 import subprocess
 import sys
 
-from reachp2p_sim.run import RunConfig, RunResult, check
+from reachp2p_sim.running.run import RunConfig, RunResult, check
 
 NAME = "determinism"
 _PROGRAM = """
 import json, sys
-from reachp2p_sim.run import RunConfig, run_scenario
+from reachp2p_sim.running.run import RunConfig, run_scenario
 config = RunConfig(**json.loads(sys.argv[1]))
 print(run_scenario(config).trace_digest)
 """

@@ -10,7 +10,7 @@ from __future__ import annotations
 from reachp2p.core.ids import Life, NodeId
 from reachp2p.core.wire.facts import AgentRecord, Fact, Head
 from reachp2p_sim.checkers.base import Checker
-from reachp2p_sim.world import World
+from reachp2p_sim.world.world import World
 
 
 class Equivocation(Checker):

@@ -26,13 +26,13 @@ from reachp2p.core.events import (
 )
 from reachp2p.core.ids import Address, Life, LinkId, NodeId, short
 from reachp2p.core.wire.facts import Fact, Head
-from reachp2p_sim.budgets import dissemination, healing, suspicion_maximum
 from reachp2p_sim.checkers.accepted import accepted
 from reachp2p_sim.checkers.base import Checker
-from reachp2p_sim.host import Host
-from reachp2p_sim.tap import listen
-from reachp2p_sim.workload import read_reply
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.machines.listening import listen
+from reachp2p_sim.machines.workload import read_reply
+from reachp2p_sim.measuring.budgets import dissemination, healing, suspicion_maximum
+from reachp2p_sim.world.world import World
 
 LOOK_INTERVAL = 1.0
 ON_THE_WAY_MAX = 12.0

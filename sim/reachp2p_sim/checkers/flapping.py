@@ -12,8 +12,8 @@ from math import inf
 from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p.core.ids import NodeId, short
 from reachp2p_sim.checkers.base import Checker
-from reachp2p_sim.host import Host
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.world.world import World
 
 
 class Flapping(Checker):

@@ -10,8 +10,8 @@ from __future__ import annotations
 from reachp2p.core.events import Event, Resumed, Started
 from reachp2p.core.ids import Life
 from reachp2p_sim.checkers.base import Checker
-from reachp2p_sim.host import Host
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.world.world import World
 
 
 class Lives(Checker):

@@ -13,8 +13,8 @@ from reachp2p.core.ids import Life, short
 from reachp2p.core.views import MemberView
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.checkers.rounds import rounds
-from reachp2p_sim.host import Host
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.world.world import World
 
 RANK = {MemberState.ALIVE: 0, MemberState.SUSPECT: 1, MemberState.DEAD: 2, MemberState.LEFT: 0}
 EMPTY: array[int] = array("Q")

@@ -12,8 +12,8 @@ from reachp2p.core.ids import NodeId, short
 from reachp2p.core.views import MemberView
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.checkers.rounds import rounds
-from reachp2p_sim.host import Host
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.world.world import World
 
 CLOCK_SLACK = 2.0
 """Seconds: heads count whole ones, and clocks drift between two reports."""

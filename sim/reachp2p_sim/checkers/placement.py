@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from reachp2p.core.ring.placement import InstanceKey
 from reachp2p_sim.checkers.base import Checker
-from reachp2p_sim.host import Host
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.world.world import World
 
 LOOK_INTERVAL = 5.0
 KEYS = tuple(f"key {number}" for number in range(64))

@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from reachp2p.core.ids import Address, LinkId
-from reachp2p_sim.budgets import healing
 from reachp2p_sim.checkers.base import Checker
-from reachp2p_sim.host import Host
-from reachp2p_sim.tap import listen
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.machines.listening import listen
+from reachp2p_sim.measuring.budgets import healing
+from reachp2p_sim.world.world import World
 
 LOOK_INTERVAL = 1.0
 SETTLES = 60.0

@@ -15,9 +15,9 @@ from reachp2p.core.wire.facts import Accusation, Fact, Head
 from reachp2p.core.wire.messages import AccusationUpdate
 from reachp2p_sim.checkers.accepted import accepted
 from reachp2p_sim.checkers.base import Checker
-from reachp2p_sim.host import Host
-from reachp2p_sim.tap import listen
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.machines.listening import listen
+from reachp2p_sim.world.world import World
 
 
 class Refutation(Checker):

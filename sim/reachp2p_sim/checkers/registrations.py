@@ -11,12 +11,12 @@ from reachp2p.core.events import Event, RecordChanged
 from reachp2p.core.ids import NodeId
 from reachp2p.core.rules import Rules
 from reachp2p.core.views import MemberView
-from reachp2p_sim.agreement import converged
-from reachp2p_sim.budgets import healing
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.checkers.rounds import rounds
-from reachp2p_sim.host import Host
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.measuring.budgets import healing
+from reachp2p_sim.world.agreement import converged
+from reachp2p_sim.world.world import World
 
 
 class Registrations(Checker):

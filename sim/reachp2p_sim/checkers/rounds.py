@@ -8,8 +8,8 @@ from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from reachp2p.core.views import MemberView
-from reachp2p_sim.host import Host
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.world.world import World
 
 LOOK_INTERVAL = 1.0
 ROWS_MAX = 64

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from reachp2p.core.events import CallEnded, Event
 from reachp2p_sim.checkers.base import Checker
-from reachp2p_sim.host import Host
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.world.world import World
 
 LOOK_INTERVAL = 1.0
 GRACE = 1.0

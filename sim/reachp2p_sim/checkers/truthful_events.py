@@ -10,9 +10,9 @@ from reachp2p.core.ids import short
 from reachp2p.core.views import MemberView
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.checkers.rounds import rounds
-from reachp2p_sim.host import Host
-from reachp2p_sim.view import Held
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.machines.view import Held
+from reachp2p_sim.world.world import World
 
 
 class TruthfulEvents(Checker):

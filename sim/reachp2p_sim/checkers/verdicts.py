@@ -16,9 +16,9 @@ from reachp2p.core.wire.datagram import parse_datagram
 from reachp2p.core.wire.messages import Ping
 from reachp2p_sim.checkers.accepted import overlook
 from reachp2p_sim.checkers.base import Checker
-from reachp2p_sim.host import Host
-from reachp2p_sim.tap import listen
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.machines.listening import listen
+from reachp2p_sim.world.world import World
 
 MESSAGES_MAX = 64
 

@@ -11,12 +11,12 @@ from math import inf
 
 from reachp2p.core.events import Event, MemberChanged
 from reachp2p.core.ids import short
-from reachp2p_sim.agreement import agreed
-from reachp2p_sim.budgets import dissemination
 from reachp2p_sim.checkers.base import Checker
-from reachp2p_sim.host import Host
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.measuring.budgets import dissemination
 from reachp2p_sim.steps.machines import StepClock
-from reachp2p_sim.world import World
+from reachp2p_sim.world.agreement import agreed
+from reachp2p_sim.world.world import World
 
 LOOK_INTERVAL = 1.0
 DELAY_SHARE_MAX = 0.1

@@ -75,7 +75,7 @@ def campaign(
     from reachp2p_sim.campaign.folder import Unfinished
     from reachp2p_sim.campaign.plan import SHORT_NAMES, Plan
     from reachp2p_sim.campaign.plan import grid as grid_of
-    from reachp2p_sim.run import UsageError
+    from reachp2p_sim.running.run import UsageError
 
     try:
         plan = None

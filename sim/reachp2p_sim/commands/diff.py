@@ -10,7 +10,7 @@ import typer
 from reachp2p_sim.commands.shared import FAIL, AsJson, print_json, say, usage
 
 if TYPE_CHECKING:
-    from reachp2p_sim.difference import Difference, Parting
+    from reachp2p_sim.results.difference import Difference, Parting
 
 Run = Annotated[str, typer.Argument(help="A folder of the store, or a line that repeats a run (in quotes).")]
 
@@ -24,10 +24,10 @@ def diff(
     as_json: AsJson = False,
 ) -> None:
     """Compare two runs. Exits 0 if they are the same run, event for event, and 1 if they differ."""
-    from reachp2p_sim.configuration import UsageError
-    from reachp2p_sim.difference import compare
-    from reachp2p_sim.store import StoreError
-    from reachp2p_sim.stored import find
+    from reachp2p_sim.results.difference import compare
+    from reachp2p_sim.results.lookup import find
+    from reachp2p_sim.results.store import StoreError
+    from reachp2p_sim.running.configuration import UsageError
 
     try:
         runs = [find(name, on_run=lambda line: say(f"running {line}")) for name in (left, right)]

@@ -15,7 +15,7 @@ from reachp2p_sim.commands.shared import FAIL, UNFINISHED, AsJson, MutantName, l
 
 if TYPE_CHECKING:
     from reachp2p_sim.campaign.explore import Bounds, Found
-    from reachp2p_sim.run import RunConfig
+    from reachp2p_sim.running.run import RunConfig
 
 STORED_MAX = 10
 """Failures that are run once more and kept with a report; all others are told with their line."""
@@ -40,7 +40,7 @@ def explore(
     """Draw runs until the time is over: nodes, weather, constants, and how many faults of which kinds."""
     from reachp2p_sim.campaign.explore import Found, drawn
     from reachp2p_sim.campaign.pool import WorkersFailed
-    from reachp2p_sim.run import UsageError, check
+    from reachp2p_sim.running.run import UsageError, check
 
     chosen = time.time_ns() % 2**31 if seed is None else seed
     found = Found(chosen)
@@ -65,8 +65,8 @@ def explore(
 
 def _bounds(duration: str, runs: int | None) -> Bounds:
     from reachp2p_sim.campaign.explore import Bounds
-    from reachp2p_sim.durations import seconds_of
-    from reachp2p_sim.run import UsageError
+    from reachp2p_sim.commands.durations import seconds_of
+    from reachp2p_sim.running.run import UsageError
 
     if runs is not None:
         return Bounds(runs=runs)
@@ -98,8 +98,8 @@ def _explore(
 def _keep(config: RunConfig, store: Path) -> str | None:
     """Run it once more, recorded, and keep its report; returns the folder, or None if it could not be kept."""
     from reachp2p_sim.recording import Recorder
-    from reachp2p_sim.run import run_scenario
-    from reachp2p_sim.store import Store, StoreError
+    from reachp2p_sim.results.store import Store, StoreError
+    from reachp2p_sim.running.run import run_scenario
 
     recorder = Recorder()
     began_at = time.monotonic()

@@ -36,8 +36,8 @@ def replay(
     as_json: AsJson = False,
 ) -> None:
     """Run it again, and say whether the same happened."""
-    from reachp2p_sim.replays import past_run
-    from reachp2p_sim.run import UsageError
+    from reachp2p_sim.results.run_again import past_run
+    from reachp2p_sim.running.run import UsageError
 
     try:
         past = past_run(what)

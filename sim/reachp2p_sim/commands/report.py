@@ -24,12 +24,12 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Write campaign.html: every run, failure rates, spreads, worst seeds with their reports, rare branches."""
-    from reachp2p_sim.configuration import UsageError
     from reachp2p_sim.recording import Recorder
-    from reachp2p_sim.replays import past_run
     from reachp2p_sim.report import campaign_page
-    from reachp2p_sim.run import run_scenario
-    from reachp2p_sim.store import Store, StoreError
+    from reachp2p_sim.results.run_again import past_run
+    from reachp2p_sim.results.store import Store, StoreError
+    from reachp2p_sim.running.configuration import UsageError
+    from reachp2p_sim.running.run import run_scenario
 
     try:
         summary, rows = campaign_page.read(folder)

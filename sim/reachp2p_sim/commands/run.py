@@ -27,10 +27,10 @@ from reachp2p_sim.commands.shared import (
 
 if TYPE_CHECKING:
     from reachp2p_sim.recording import Recorder
-    from reachp2p_sim.run import RunConfig, RunResult
-    from reachp2p_sim.store import Store
-    from reachp2p_sim.watch import Watch
-    from reachp2p_sim.world import World
+    from reachp2p_sim.report.live_view import Watch
+    from reachp2p_sim.results.store import Store
+    from reachp2p_sim.running.run import RunConfig, RunResult
+    from reachp2p_sim.world.world import World
 
 STORE = Path("store")
 STORE_VARIABLE = "REACHP2P_SIM_STORE"
@@ -79,7 +79,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run one scenario; print verdict, timings and trace digest, and keep a report."""
-    from reachp2p_sim.run import RunConfig, UsageError
+    from reachp2p_sim.running.run import RunConfig, UsageError
 
     try:
         chosen = pairs(settings) if codec is None else {**pairs(settings), "codec": codec}
@@ -99,7 +99,7 @@ def _view(config: RunConfig, pace: float | None) -> Watch | None:
     if not sys.stdout.isatty() or not sys.stderr.isatty():
         say("--watch is off: this is no terminal")
         return None
-    from reachp2p_sim.watch import Watch
+    from reachp2p_sim.report.live_view import Watch
 
     return Watch(config.command().removeprefix("reachp2p-sim run "), pace)
 
@@ -115,11 +115,11 @@ class Keep:
 
 def tell_other_code(code: str | None) -> None:
     """Say on stderr that a line or a folder is of other code than this, if it is."""
-    from reachp2p_sim import version
+    from reachp2p_sim.running import code_version
 
-    if code is not None and code != version.code():
+    if code is not None and code != code_version.code():
         print(
-            f"reachp2p-sim: that run was made by the code {code} and this is {version.code()}: it may go otherwise",
+            f"reachp2p-sim: that run was made by the code {code} and this is {code_version.code()}: it may differ",
             file=sys.stderr,
         )
 
@@ -130,8 +130,8 @@ def carry_out(
     """Run, keep and print; returns the result and the exit code. Exits at once if it cannot be run."""
     from reachp2p_sim.checkers.determinism import judge, second_run
     from reachp2p_sim.recording import Recorder
-    from reachp2p_sim.run import UsageError, record_of, run_scenario
-    from reachp2p_sim.store import Store, StoreError
+    from reachp2p_sim.results.store import Store, StoreError
+    from reachp2p_sim.running.run import UsageError, record_of, run_scenario
 
     keeper = None if keep.store is None else Store(keep.store)
     recorder = None if keep.store is None else Recorder()
@@ -182,7 +182,7 @@ def _keep(
     store: Store, config: RunConfig, result: RunResult, recorder: Recorder, wall_seconds: float
 ) -> tuple[Path | None, str | None]:
     """The folder of the run, or why there is none: the verdict is told either way."""
-    from reachp2p_sim.store import StoreError
+    from reachp2p_sim.results.store import StoreError
 
     recorder.finish(result)
     try:

@@ -26,7 +26,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.
 
 def pairs(settings: Sequence[str] | None) -> dict[str, str]:
     """The options of `--set KEY=VALUE`. Raises `UsageError`."""
-    from reachp2p_sim.run import UsageError
+    from reachp2p_sim.running.run import UsageError
 
     found: dict[str, str] = {}
     for setting in settings or ():

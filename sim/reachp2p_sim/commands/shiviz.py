@@ -26,10 +26,10 @@ def shiviz(
     events: Annotated[int, typer.Option(min=1, help="At most so many events: ShiViz draws each.")] = 5_000,
 ) -> None:
     """Print a log with vector clocks for ShiViz (https://bestchai.bitbucket.io/shiviz/)."""
-    from reachp2p_sim.configuration import UsageError
-    from reachp2p_sim.shiviz import export
-    from reachp2p_sim.store import StoreError
-    from reachp2p_sim.stored import find
+    from reachp2p_sim.results.lookup import find
+    from reachp2p_sim.results.shiviz import export
+    from reachp2p_sim.results.store import StoreError
+    from reachp2p_sim.running.configuration import UsageError
 
     try:
         found = find(run, on_run=lambda line: say(f"running {line}"))

@@ -14,7 +14,7 @@ from reachp2p_sim.commands.run import tell_other_code
 from reachp2p_sim.commands.shared import AsJson, print_json, usage
 
 if TYPE_CHECKING:
-    from reachp2p_sim.run import RunConfig
+    from reachp2p_sim.running.run import RunConfig
     from reachp2p_sim.shrink.trial import Budget, StoryDemands
 
 
@@ -29,8 +29,8 @@ def shrink(
     as_json: AsJson = False,
 ) -> None:
     """Take away nodes, faults and time from a failing run while it fails in the same way."""
-    from reachp2p_sim.replays import past_run
-    from reachp2p_sim.run import UsageError
+    from reachp2p_sim.results.run_again import past_run
+    from reachp2p_sim.running.run import UsageError
     from reachp2p_sim.shrink.reduce import reduce
     from reachp2p_sim.shrink.trial import StoryDemands, Trial
 
@@ -78,7 +78,7 @@ def shrink(
 
 def _may_write(path: Path) -> None:
     """Raises `UsageError` if it is clear before the search that its result could not be written there."""
-    from reachp2p_sim.run import UsageError
+    from reachp2p_sim.running.run import UsageError
 
     if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
         raise UsageError(f"{path}: no file can be written there")
@@ -100,8 +100,8 @@ def _shrink_story(config: RunConfig, demands: StoryDemands, budget: Budget, as_j
 
 
 def _budget(text: str) -> Budget:
-    from reachp2p_sim.durations import seconds_of
-    from reachp2p_sim.run import UsageError
+    from reachp2p_sim.commands.durations import seconds_of
+    from reachp2p_sim.running.run import UsageError
     from reachp2p_sim.shrink.trial import Budget
 
     if text.isdecimal() and int(text) > 0:

@@ -22,8 +22,8 @@ from reachp2p.core.wire.facts import Fact, Head
 from reachp2p.core.wire.messages import Message
 
 if TYPE_CHECKING:
-    from reachp2p_sim.host import Host
-    from reachp2p_sim.signed import SaidHead
+    from reachp2p_sim.machines.host import Host
+    from reachp2p_sim.world.signed_facts import SaidHead
 
 COUNTER_APART = 1 << 40
 """Where the counters of datagrams begin that a behaviour makes itself, far above those of the engine beside it."""

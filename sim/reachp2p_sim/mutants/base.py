@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from reachp2p_sim.world import World
+from reachp2p_sim.world.world import World
 
 
 class Patches:

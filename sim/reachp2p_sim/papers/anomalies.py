@@ -18,10 +18,10 @@ from msgspec.structs import replace
 
 from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p.core.settings import Protocol
-from reachp2p_sim.host import Host
-from reachp2p_sim.network import Conditions
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.network.network import Conditions
 from reachp2p_sim.papers import presets
-from reachp2p_sim.world import World
+from reachp2p_sim.world.world import World
 
 AGENTS = 128
 """Of the paper."""

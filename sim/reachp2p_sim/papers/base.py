@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from math import inf, isfinite
 from typing import Any, Generic, Literal, TypeVar
 
-from reachp2p_sim.intervals import Estimate
+from reachp2p_sim.measuring.confidence import Estimate
 
 Case = TypeVar("Case")
 Result = TypeVar("Result")

@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from reachp2p_sim import intervals
+from reachp2p_sim.measuring import confidence
 from reachp2p_sim.papers.base import (
     Experiment,
     Figure,
@@ -29,7 +29,7 @@ from reachp2p_sim.papers.base import (
 from reachp2p_sim.papers.figure import Axis, Series, chart
 from reachp2p_sim.papers.rumours import Ending, Rumour, Source, draw_from, pull, push, spread_rumour
 from reachp2p_sim.papers.spread import AT_ONCE, SpreadCase, measure_spread
-from reachp2p_sim.randomness import Randomness
+from reachp2p_sim.world.randomness import Randomness
 
 SITES = 1_000
 
@@ -97,7 +97,7 @@ def judge_push(_: Scale, done: Sequence[tuple[SimpleCase, list[list[int]]]]) -> 
             Row(
                 "R4.1",
                 f"push, n = {sites}{chance}: last site infected, mean",
-                intervals.mean([float(len(run) - 1) for run in runs]),
+                confidence.mean([float(len(run) - 1) for run in runs]),
                 bound(sites),
                 accepted=around(bound(sites), absolute=1.5),
                 unit="cycles",
@@ -111,9 +111,9 @@ def judge_tails(scale: Scale, done: Sequence[tuple[SimpleCase, list[list[int]]]]
     (_, pushed), (case, pulled) = done
     sites = case.sites
     squares = [pair for run in pulled for pair in _left(run, sites, 0.05, 0.5)]
-    exponent = intervals.slope([log(before) for before, _ in squares], [log(after) for _, after in squares])
+    exponent = confidence.slope([log(before) for before, _ in squares], [log(after) for _, after in squares])
     ends = [_left(run, sites, 0.002, 0.05) for run in pushed]
-    factor = intervals.bootstrap(ends, _ratio, Randomness(scale.seed).stream("bootstrap", "push tail"))
+    factor = confidence.bootstrap(ends, _ratio, Randomness(scale.seed).stream("bootstrap", "push tail"))
     wanted = "1/e, from (1 − 1/n)^(n(1 − p)) for a small part p that is left"
     return Findings(
         [
@@ -219,7 +219,7 @@ def judge_rumours(_: Scale, done: Sequence[tuple[RumourCase, list[Ending]]]) -> 
             Row(
                 "R4.2",
                 f"{name}: residue",
-                intervals.mean([ending.residue for ending in endings]),
+                confidence.mean([ending.residue for ending in endings]),
                 residue,
                 accepted=None if is_rare else around(residue, relative=0.2),
                 must_hold=rumour.k <= 4,
@@ -227,7 +227,7 @@ def judge_rumours(_: Scale, done: Sequence[tuple[RumourCase, list[Ending]]]) -> 
             Row(
                 "R4.2",
                 f"{name}: traffic m",
-                intervals.mean([ending.traffic for ending in endings]),
+                confidence.mean([ending.traffic for ending in endings]),
                 traffic,
                 accepted=around(traffic, absolute=0.05, relative=0.02),
                 must_hold=False,
@@ -235,7 +235,7 @@ def judge_rumours(_: Scale, done: Sequence[tuple[RumourCase, list[Ending]]]) -> 
             Row(
                 "R4.2",
                 f"{name}: last site",
-                intervals.mean([float(ending.last) for ending in endings]),
+                confidence.mean([float(ending.last) for ending in endings]),
                 last,
                 accepted=around(last, absolute=1.0),
                 unit="cycles",
@@ -247,13 +247,13 @@ def judge_rumours(_: Scale, done: Sequence[tuple[RumourCase, list[Ending]]]) -> 
             Row(
                 "R4.2",
                 f"{_name(rumour)}: residue of the differential equations",
-                intervals.mean([ending.residue for ending in found[rumour]]),
+                confidence.mean([ending.residue for ending in found[rumour]]),
                 residue,
                 "computed",
                 around(residue, relative=0.1),
             )
         )
-    law = intervals.mean([_law(found[rumour]) for rumour, *_ in PUBLISHED[:4]])
+    law = confidence.mean([_law(found[rumour]) for rumour, *_ in PUBLISHED[:4]])
     name = "push: −ln(residue) / m over k = 1 … 4"
     findings.rows.append(Row("R4.2", name, law, 1.0, accepted=around(1.0, absolute=0.1)))
     findings.remarks.append(
@@ -303,7 +303,7 @@ def judge_spread(scale: Scale, done: Sequence[tuple[SpreadCase, list[list[float]
             Row(
                 "R1.4",
                 f"{name}: part of the updates that reach everybody",
-                intervals.share(len(reached), len(updates)),
+                confidence.share(len(reached), len(updates)),
                 0.99,
                 "own",
                 at_least(0.99),
@@ -312,14 +312,14 @@ def judge_spread(scale: Scale, done: Sequence[tuple[SpreadCase, list[list[float]
             Row(
                 "R1.4",
                 f"{name}: last member, worst update",
-                intervals.exact(max(reached), len(reached)),
+                confidence.exact(max(reached), len(reached)),
                 limit,
                 "computed",
                 at_most(limit),
                 "beat",
                 unit="periods",
             ),
-            Row("R1.4", f"{name}: last member, mean", intervals.mean(reached), unit="periods", aim="report"),
+            Row("R1.4", f"{name}: last member, mean", confidence.mean(reached), unit="periods", aim="report"),
         ]
     findings.figures.append(_spread_figure(scale.seed, nodes, groups))
     findings.remarks.append(

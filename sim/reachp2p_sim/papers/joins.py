@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p.core.settings import Protocol
-from reachp2p_sim import intervals
-from reachp2p_sim.host import Host
-from reachp2p_sim.network import Conditions
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.measuring import confidence
+from reachp2p_sim.network.network import Conditions
 from reachp2p_sim.papers import presets
 from reachp2p_sim.papers.base import Findings, Row, Scale, at_least, at_most
-from reachp2p_sim.world import World
+from reachp2p_sim.world.world import World
 
 
 class JoinCase(msgspec.Struct, frozen=True):
@@ -93,7 +93,7 @@ def judge_joins(_: Scale, done: Sequence[tuple[JoinCase, Joins]]) -> Findings:
         Row(
             "R1.5",
             f"{variant}: size of the group in its members' eyes after 175 s, mean",
-            intervals.mean([joins.size for joins in found[variant]]),
+            confidence.mean([joins.size for joins in found[variant]]),
             published,
             "text",
         )
@@ -112,16 +112,16 @@ def judge_joins(_: Scale, done: Sequence[tuple[JoinCase, Joins]]) -> Findings:
         Row(
             "R1.5",
             "+Inf+Susp less the larger of the two others",
-            intervals.mean(gains),
+            confidence.mean(gains),
             8.0,
             "text",
             at_least(1.0),
         ),
-        Row("R1.5", "+Inf less Basic", intervals.mean(steps), 2.0, "text", at_least(0.0), must_hold=False),
+        Row("R1.5", "+Inf less Basic", confidence.mean(steps), 2.0, "text", at_least(0.0), must_hold=False),
         Row(
             "R1.5",
             f"reachp2p: the smallest group of {len(found['reachp2p'])} seeds",
-            intervals.exact(min(joins.size for joins in found["reachp2p"]), len(found["reachp2p"])),
+            confidence.exact(min(joins.size for joins in found["reachp2p"]), len(found["reachp2p"])),
             12.0,
             "text",
             at_least(float(JOINERS)),
@@ -130,7 +130,7 @@ def judge_joins(_: Scale, done: Sequence[tuple[JoinCase, Joins]]) -> Findings:
         Row(
             "R1.5",
             "reachp2p: verdicts about living members, each run",
-            intervals.rate(sum(joins.drops for joins in found["reachp2p"]), len(found["reachp2p"])),
+            confidence.rate(sum(joins.drops for joins in found["reachp2p"]), len(found["reachp2p"])),
             0.0,
             "own",
             at_most(0.0),

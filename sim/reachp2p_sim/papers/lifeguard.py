@@ -11,8 +11,8 @@ from itertools import pairwise
 from math import inf
 from random import Random
 
-from reachp2p_sim import intervals
-from reachp2p_sim.intervals import Estimate
+from reachp2p_sim.measuring import confidence
+from reachp2p_sim.measuring.confidence import Estimate
 from reachp2p_sim.papers.anomalies import (
     AGENTS,
     Configuration,
@@ -24,7 +24,7 @@ from reachp2p_sim.papers.anomalies import (
     threshold,
 )
 from reachp2p_sim.papers.base import Experiment, Findings, Paper, Row, Scale, around, at_most
-from reachp2p_sim.randomness import Randomness
+from reachp2p_sim.world.randomness import Randomness
 
 SMALL = 32
 """Agents of a quick run, with the time-outs of 128."""
@@ -75,7 +75,7 @@ def judge_threshold(scale: Scale, done: Sequence[tuple[ThresholdCase, list[Detec
         seen.setdefault(case.configuration, []).extend(found)
     first = {configuration: _firsts(found) for configuration, found in seen.items()}
     gaps = [d.full - d.first for d in seen[SWIM] if d.first is not None and d.full is not None]
-    swim = intervals.median(first[SWIM])
+    swim = confidence.median(first[SWIM])
     return Findings(
         rows=[
             Row(
@@ -90,7 +90,7 @@ def judge_threshold(scale: Scale, done: Sequence[tuple[ThresholdCase, list[Detec
             Row(
                 "R2.1",
                 "SWIM: first detection, 99 %",
-                intervals.quantile(first[SWIM], 0.99),
+                confidence.quantile(first[SWIM], 0.99),
                 FIRST_P99,
                 "text",
                 around(FIRST_P99, 1.0),
@@ -101,7 +101,7 @@ def judge_threshold(scale: Scale, done: Sequence[tuple[ThresholdCase, list[Detec
             Row(
                 "R2.1",
                 "SWIM: from the first to everyone, median",
-                intervals.median(gaps),
+                confidence.median(gaps),
                 FULL_AFTER_FIRST,
                 "text",
                 around(FULL_AFTER_FIRST, 0.2),
@@ -119,7 +119,7 @@ def judge_threshold(scale: Scale, done: Sequence[tuple[ThresholdCase, list[Detec
             Row(
                 "B2.5",
                 "reachp2p: first detection, median",
-                intervals.median(first[OURS]),
+                confidence.median(first[OURS]),
                 10.4,
                 "own",
                 at_most(10.4),
@@ -129,7 +129,7 @@ def judge_threshold(scale: Scale, done: Sequence[tuple[ThresholdCase, list[Detec
             Row(
                 "B2.5",
                 "reachp2p: everyone has its own verdict, median",
-                intervals.median([d.full for d in seen[OURS] if d.full is not None]),
+                confidence.median([d.full for d in seen[OURS] if d.full is not None]),
                 unit="s",
                 aim="beat",
             ),
@@ -147,9 +147,9 @@ def _ratio(ours: list[float], theirs: list[float], seed: int) -> Estimate:
     chance = Randomness(seed).stream("ratio of medians")
     found = sorted(
         _middle(chance.choices(ours, k=len(ours))) / _middle(chance.choices(theirs, k=len(theirs)))
-        for _ in range(intervals.RESAMPLES)
+        for _ in range(confidence.RESAMPLES)
     )
-    cut = intervals.RESAMPLES // 40
+    cut = confidence.RESAMPLES // 40
     return Estimate(_middle(ours) / _middle(theirs), found[cut], found[-1 - cut], len(ours))
 
 
@@ -256,7 +256,7 @@ def judge_interval(scale: Scale, done: Sequence[tuple[IntervalCase, Disturbance]
         Row(
             "B2.5",
             "reachp2p: FP− over all runs, each",
-            intervals.rate(at_healthy, len(ours)),
+            confidence.rate(at_healthy, len(ours)),
             0.0,
             "own",
             at_most(0.0),
@@ -267,7 +267,7 @@ def judge_interval(scale: Scale, done: Sequence[tuple[IntervalCase, Disturbance]
         Row(
             "B2.5",
             f"{name}: FP, each run",
-            intervals.mean([float(_all(run)) for run in runs[configuration]]),
+            confidence.mean([float(_all(run)) for run in runs[configuration]]),
             aim="beat",
         )
         for name, configuration in (("reachp2p", OURS), (ALPHA_4.label, ALPHA_4), ("SWIM", SWIM))
@@ -288,7 +288,7 @@ class _Against:
 
     def __init__(self, swim: Runs, chance: Random) -> None:
         self._swim = swim
-        self._draws = [chance.choices(range(len(swim)), k=len(swim)) for _ in range(intervals.RESAMPLES)]
+        self._draws = [chance.choices(range(len(swim)), k=len(swim)) for _ in range(confidence.RESAMPLES)]
 
     def swim_sum(self, count: Callable[[Disturbance], float]) -> float:
         """Of all runs."""

@@ -19,10 +19,10 @@ from reachp2p.core.membership.table import Change
 from reachp2p.core.settings import Protocol, Settings
 from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p.core.wire.engine_codec import Codec
-from reachp2p_sim.host import Host
-from reachp2p_sim.network import Conditions
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.network.network import Conditions
 from reachp2p_sim.papers import presets
-from reachp2p_sim.world import World
+from reachp2p_sim.world.world import World
 
 SETTLE = 5.0
 """Seconds after the start, in which everybody knows everybody from the first moment."""

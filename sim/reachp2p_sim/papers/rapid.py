@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reachp2p_sim import intervals
-from reachp2p_sim.intervals import exact
+from reachp2p_sim.measuring import confidence
+from reachp2p_sim.measuring.confidence import exact
 from reachp2p_sim.papers.base import Experiment, Figure, Findings, Paper, Row, Scale, at_least, at_most
 from reachp2p_sim.papers.figure import Axis, Series, chart
 from reachp2p_sim.papers.unstable import (
@@ -23,7 +23,7 @@ from reachp2p_sim.papers.unstable import (
     measure_bootstrap,
     measure_trouble,
 )
-from reachp2p_sim.randomness import Randomness
+from reachp2p_sim.world.randomness import Randomness
 
 FLIPS_MAX = 2
 """In to out, and at most one return."""
@@ -146,7 +146,7 @@ def judge_loss(scale: Scale, done: Done) -> Findings:
             Row(
                 "B3.3",
                 f"{story}: changes of a pair (in, out), mean",
-                intervals.mean([float(flips) for flips in trouble.flips]),
+                confidence.mean([float(flips) for flips in trouble.flips]),
                 aim="report",
             ),
         ]

@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from reachp2p_sim.randomness import Randomness
+from reachp2p_sim.world.randomness import Randomness
 
 Order = Literal["precise-newest", "precise-oldest", "scuttle-breadth", "scuttle-depth"]
 ORDERS: tuple[Order, ...] = ("precise-newest", "scuttle-breadth", "precise-oldest", "scuttle-depth")

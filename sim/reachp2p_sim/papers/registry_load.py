@@ -12,8 +12,8 @@ import msgspec
 from reachp2p.core.commands import AgentSpec, CapabilitySpec
 from reachp2p.core.events import Event, RecordChanged
 from reachp2p.core.ids import NodeId
-from reachp2p_sim.agreement import agreed
-from reachp2p_sim.host import Host
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.machines.workload import Handler, Offer
 from reachp2p_sim.papers.reconciliation import (
     END,
     OVERLOAD_FROM,
@@ -22,8 +22,8 @@ from reachp2p_sim.papers.reconciliation import (
     Look,
     Outcome,
 )
-from reachp2p_sim.workload import Handler, Offer
-from reachp2p_sim.world import World
+from reachp2p_sim.world.agreement import agreed
+from reachp2p_sim.world.world import World
 
 SETTLE = 20.0
 

@@ -14,7 +14,7 @@ import msgspec
 
 from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.ring.ring import Ring
-from reachp2p_sim import intervals
+from reachp2p_sim.measuring import confidence
 from reachp2p_sim.papers.base import (
     Experiment,
     Figure,
@@ -37,7 +37,7 @@ from reachp2p_sim.papers.ring_loads import (
 )
 from reachp2p_sim.papers.ring_movement import judge_movement, measure_movement, movement_cases
 from reachp2p_sim.papers.rings import VIRTUAL_NODES, instances, ring_of, root
-from reachp2p_sim.randomness import Randomness
+from reachp2p_sim.world.randomness import Randomness
 
 RINGS_PER_CASE = 25
 
@@ -155,7 +155,7 @@ def judge_balance(_: Scale, done: Sequence[tuple[BalanceCase, list[Balance]]]) -
             Row(
                 "R5.1",
                 f"{name}: sd/mean of a share",
-                root(intervals.mean([ring.square for ring in rings])),
+                root(confidence.mean([ring.square for ring in rings])),
                 theory,
                 "computed",
                 around(theory, relative=0.05),
@@ -182,7 +182,7 @@ def _extremes(name: str, rings: list[Balance], limits: tuple[float, float, float
         Row(
             "R5.1",
             f"{name}: max/avg, mean",
-            intervals.mean([ring.largest for ring in rings]),
+            confidence.mean([ring.largest for ring in rings]),
             mean_largest,
             "computed",
             around(mean_largest, relative=0.02),
@@ -191,7 +191,7 @@ def _extremes(name: str, rings: list[Balance], limits: tuple[float, float, float
         Row(
             "R5.1",
             f"{name}: min/avg, mean",
-            intervals.mean([ring.smallest for ring in rings]),
+            confidence.mean([ring.smallest for ring in rings]),
             mean_smallest,
             "computed",
             around(mean_smallest, absolute=0.015),
@@ -207,7 +207,7 @@ def _p99(name: str, rings: list[Balance], ideal: list[Balance], limit: float) ->
         Row(
             "R5.1",
             f"{name}: max/avg, p99",
-            intervals.quantile(largest, 0.99),
+            confidence.quantile(largest, 0.99),
             limit,
             "computed",
             at_most(limit * 1.02),
@@ -218,7 +218,7 @@ def _p99(name: str, rings: list[Balance], ideal: list[Balance], limit: float) ->
             Row(
                 "R5.1",
                 f"{name}: {whose}part of the memberships with max/avg ≤ {limit}",
-                intervals.share(sum(value <= limit for value in values), len(values)),
+                confidence.share(sum(value <= limit for value in values), len(values)),
                 0.99,
                 "computed",
                 at_least(0.99),
@@ -230,7 +230,7 @@ def _p99(name: str, rings: list[Balance], ideal: list[Balance], limit: float) ->
 
 def _karger(name: str, rings: list[Balance], published: tuple[float, float, float]) -> list[Row]:
     deviation, low, high = published
-    measured = root(intervals.mean([ring.square for ring in rings]))
+    measured = root(confidence.mean([ring.square for ring in rings]))
     rows = [
         Row(
             "R5.1",
@@ -248,7 +248,7 @@ def _karger(name: str, rings: list[Balance], published: tuple[float, float, floa
         limits = around(value, absolute=0.005, relative=0.05)
         name_of_point = f"{name}: {point} point of a share"
         rows.append(
-            Row("R5.1", name_of_point, intervals.mean(values), value, "text", limits, must_hold=False)
+            Row("R5.1", name_of_point, confidence.mean(values), value, "text", limits, must_hold=False)
         )
     return rows
 

@@ -9,7 +9,7 @@ import msgspec
 
 from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.ring.ring import Ring
-from reachp2p_sim import intervals
+from reachp2p_sim.measuring import confidence
 from reachp2p_sim.papers.base import Findings, Row, Scale, around, at_most
 from reachp2p_sim.papers.rings import VIRTUAL_NODES, instances, ring_of, root
 
@@ -79,11 +79,11 @@ def judge_loads(_: Scale, done: Sequence[tuple[LoadCase, Loads]]) -> Findings:
         found = [loads for case, loads in done if (case.virtual_nodes, case.slack) == (virtual_nodes, slack)]
         name = f"V = {virtual_nodes}, c = {slack}"
         is_default = virtual_nodes == VIRTUAL_NODES
-        fullest = intervals.exact(max(loads.fullest for loads in found), len(found))
+        fullest = confidence.exact(max(loads.fullest for loads in found), len(found))
         findings.rows.append(
             Row("B5.3", f"{name}: fullest instance / ⌈c·m/n⌉", fullest, 1.0, "text", at_most(1.0), "beat")
         )
-        extra = intervals.mean([loads.moved * 50 for loads in found])
+        extra = confidence.mean([loads.moved * 50 for loads in found])
         findings.rows.append(
             Row(
                 "B5.3",
@@ -99,7 +99,7 @@ def judge_loads(_: Scale, done: Sequence[tuple[LoadCase, Loads]]) -> Findings:
             Row(
                 "B5.3",
                 f"{name}: part of the keys forwarded",
-                intervals.mean([loads.forwarded for loads in found]),
+                confidence.mean([loads.forwarded for loads in found]),
                 forwarded,
                 "computed",
                 aim="report",
@@ -162,7 +162,7 @@ def judge_weights(_: Scale, done: Sequence[tuple[WeightCase, list[list[float]]]]
             Row(
                 "B5.3",
                 f"weight {weight / 100:g} of {case.nodes} instances: sd/mean of a share",
-                root(intervals.mean([errors[place] for errors in found])),
+                root(confidence.mean([errors[place] for errors in found])),
                 theory,
                 "computed",
                 around(theory, relative=0.05),

@@ -8,7 +8,7 @@ from math import sqrt
 import msgspec
 
 from reachp2p.core.ring.placement import InstanceKey
-from reachp2p_sim import intervals
+from reachp2p_sim.measuring import confidence
 from reachp2p_sim.papers.base import Findings, Row, Scale, around, at_most
 from reachp2p_sim.papers.rings import VIRTUAL_NODES, instances, ring_of
 
@@ -96,7 +96,7 @@ def judge_movement(_: Scale, done: Sequence[tuple[MovementCase, list[Movement]]]
                 Row(
                     "R5.2",
                     f"{name}: worst |moved/ideal − 1|",
-                    intervals.exact(worst, len(moved)),
+                    confidence.exact(worst, len(moved)),
                     limit,
                     "computed",
                     at_most(limit),
@@ -104,7 +104,7 @@ def judge_movement(_: Scale, done: Sequence[tuple[MovementCase, list[Movement]]]
                 Row(
                     "R5.2",
                     f"{name}: moved/ideal, mean",
-                    intervals.mean(moved),
+                    confidence.mean(moved),
                     1.0,
                     "computed",
                     around(1.0, relative=limit),
@@ -115,7 +115,7 @@ def judge_movement(_: Scale, done: Sequence[tuple[MovementCase, list[Movement]]]
             Row(
                 "R5.2",
                 f"{case.nodes} instances: largest part moved between survivors",
-                intervals.exact(among, len(found)),
+                confidence.exact(among, len(found)),
                 0.0,
                 "computed",
                 (0.0, 0.0),

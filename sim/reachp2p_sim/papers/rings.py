@@ -8,8 +8,8 @@ from math import sqrt
 from reachp2p.core.ids import NodeId
 from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.ring.ring import Ring
-from reachp2p_sim.intervals import Estimate
-from reachp2p_sim.randomness import Randomness
+from reachp2p_sim.measuring.confidence import Estimate
+from reachp2p_sim.world.randomness import Randomness
 
 VIRTUAL_NODES = 150
 AGENT = "papers/ring"

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from reachp2p_sim.randomness import Randomness, fraction, mix, step
+from reachp2p_sim.world.randomness import Randomness, fraction, mix, step
 
 Draw = Callable[[], float]
 """A number in [0, 1)."""

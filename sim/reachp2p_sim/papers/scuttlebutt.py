@@ -11,8 +11,8 @@ from statistics import fmean
 
 import msgspec
 
-from reachp2p_sim import intervals
-from reachp2p_sim.intervals import exact
+from reachp2p_sim.measuring import confidence
+from reachp2p_sim.measuring.confidence import exact
 from reachp2p_sim.papers.base import Experiment, Figure, Findings, Paper, Row, Scale, around, at_most
 from reachp2p_sim.papers.figure import Axis, Series, chart
 from reachp2p_sim.papers.reconciliation import (
@@ -26,7 +26,7 @@ from reachp2p_sim.papers.reconciliation import (
     reconcile,
 )
 from reachp2p_sim.papers.registry_load import LoadCase, measure_registry
-from reachp2p_sim.randomness import Randomness
+from reachp2p_sim.world.randomness import Randomness
 
 PARTICIPANTS, KEYS, MTU = 128, 64, 100
 PUBLISHED: dict[Order, tuple[float, float]] = {
@@ -134,8 +134,8 @@ def _report(what: str, values: list[float]) -> Row:
     return Row("R4.3", what, _estimate(values), aim="report", unit="s")
 
 
-def _estimate(values: list[float]) -> intervals.Estimate:
-    return intervals.mean(values) if len(values) > 1 else exact(values[0])
+def _estimate(values: list[float]) -> confidence.Estimate:
+    return confidence.mean(values) if len(values) > 1 else exact(values[0])
 
 
 def registry_cases(scale: Scale) -> list[LoadCase]:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import msgspec
 
 from reachp2p.core.events import Event, RecordChanged
-from reachp2p_sim.agreement import agreed
-from reachp2p_sim.host import Host
-from reachp2p_sim.network import Conditions
-from reachp2p_sim.workload import Handler, Offer
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.machines.workload import Handler, Offer
+from reachp2p_sim.network.network import Conditions
+from reachp2p_sim.world.agreement import agreed
+from reachp2p_sim.world.world import World
 
 AT_ONCE = 4
 SETTLE = 15.0

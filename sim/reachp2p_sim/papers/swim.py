@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from math import log, log2
 from statistics import fmean
 
-from reachp2p_sim import intervals
-from reachp2p_sim.intervals import Estimate
+from reachp2p_sim.measuring import confidence
+from reachp2p_sim.measuring.confidence import Estimate
 from reachp2p_sim.papers.base import (
     Experiment,
     Figure,
@@ -76,7 +76,7 @@ def judge_probing(_: Scale, done: Sequence[tuple[ProbingCase, Probing]]) -> Find
     means: list[tuple[float, float]] = []
     lines: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
     for case, found in done:
-        counted = intervals.mean([float(rounds(wait)) for wait in found.waits])
+        counted = confidence.mean([float(rounds(wait)) for wait in found.waits])
         lines[case.round_robin].append((float(case.nodes), counted.value))
         if case.round_robin:
             findings.rows += _list_rows(case, found, counted)
@@ -95,7 +95,7 @@ def judge_probing(_: Scale, done: Sequence[tuple[ProbingCase, Probing]]) -> Find
             Row(
                 "R1.1",
                 f"{case.nodes} members, targets at random: time to the first probe, mean",
-                intervals.mean(found.waits),
+                confidence.mean(found.waits),
                 expected_wait(case.nodes),
                 "computed",
                 around(expected_wait(case.nodes), 0.05),
@@ -106,7 +106,7 @@ def judge_probing(_: Scale, done: Sequence[tuple[ProbingCase, Probing]]) -> Find
         Row(
             "R1.1",
             "slope of the mean rounds over ln n",
-            intervals.slope([x for x, _ in means], [y for _, y in means]),
+            confidence.slope([x for x, _ in means], [y for _, y in means]),
             0.0,
             "text",
             (-0.03, 0.03),
@@ -145,7 +145,7 @@ def _list_rows(case: ProbingCase, found: Probing, counted: Estimate) -> list[Row
         Row(
             "R1.6",
             f"{case.nodes} members: most own periods between two probes of one member, {found.gaps} pauses",
-            intervals.exact(found.longest, found.gaps),
+            confidence.exact(found.longest, found.gaps),
             bound,
             "text",
             at_most(bound),
@@ -165,7 +165,7 @@ def judge_load(_: Scale, done: Sequence[tuple[LoadCase, list[float]]]) -> Findin
     """R1.2."""
     findings = Findings()
     for case, found in done:
-        mean = intervals.mean(found)
+        mean = confidence.mean(found)
         limits = around(2.0, 0.05)
         name = f"{case.nodes} members: datagrams sent by a member in a period, mean"
         findings.rows.append(Row("R1.2", name, mean, 2.0, "text", limits))
@@ -175,7 +175,7 @@ def judge_load(_: Scale, done: Sequence[tuple[LoadCase, list[float]]]) -> Findin
         Row(
             "R1.2",
             "change of the load with each doubling of n",
-            intervals.slope(xs, ys),
+            confidence.slope(xs, ys),
             0.0,
             "text",
             (-0.01, 0.01),
@@ -215,7 +215,7 @@ def judge_rate(_: Scale, done: Sequence[tuple[RateCase, Rate]]) -> Findings:
         Row(
             "R1.3",
             f"{loss:.0%} loss, k = {helpers}: healthy members that fail a probe, of all probes",
-            intervals.share(failed, rounds_),
+            confidence.share(failed, rounds_),
             false_rate(loss, helpers),
             "computed",
             around(false_rate(loss, helpers), relative=0.05),
@@ -264,13 +264,13 @@ def judge_news(_: Scale, done: Sequence[tuple[NewsCase, list[list[float]]]]) -> 
             Row(
                 "R1.4",
                 f"{name}: updates that everybody has within {limit:.1f} periods",
-                intervals.share(in_time, len(all_)),
+                confidence.share(in_time, len(all_)),
                 0.99,
                 "computed",
                 at_least(0.99),
                 must_hold=loss <= 0.1,
             ),
-            Row("R1.4", f"{name}: until the last has it, median", intervals.median(last), unit="periods"),
+            Row("R1.4", f"{name}: until the last has it, median", confidence.median(last), unit="periods"),
         ]
     findings.remarks.append(
         "λ·⌈ln(n + 1)⌉ counts what a member sends, and at 30 % loss as much of that is lost: by piggyback alone an "

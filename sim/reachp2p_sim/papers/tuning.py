@@ -14,10 +14,10 @@ from math import inf
 from typing import TypeAlias
 
 from reachp2p.core.events import Event, MemberChanged, MemberState
-from reachp2p_sim import intervals
-from reachp2p_sim.conditions import Bursts
-from reachp2p_sim.host import Host
-from reachp2p_sim.network import Conditions
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.measuring import confidence
+from reachp2p_sim.network.conditions import Bursts
+from reachp2p_sim.network.network import Conditions
 from reachp2p_sim.papers.anomalies import (
     Configuration,
     Detection,
@@ -29,7 +29,7 @@ from reachp2p_sim.papers.anomalies import (
 )
 from reachp2p_sim.papers.base import Experiment, Figure, Findings, Paper, Row, Scale, at_most
 from reachp2p_sim.papers.figure import Axis, Series, chart
-from reachp2p_sim.world import World
+from reachp2p_sim.world.world import World
 
 BASELINE = Configuration("Lifeguard", 4.0, 6.0)
 """memberlist's default: its false positives are the limit."""
@@ -142,7 +142,7 @@ class Record:
     @property
     def full_median(self) -> float:
         """Seconds until everyone knows."""
-        return intervals.median(self.full).value
+        return confidence.median(self.full).value
 
     def is_no_worse_than(self, other: Record) -> bool:
         """In false positives of both kinds, in sum over the same runs."""
@@ -167,14 +167,14 @@ def judge(_: Scale, done: Sequence[tuple[TuningCase, Measured]]) -> Findings:
             Row(
                 "T1",
                 f"{name}: first detection, median",
-                intervals.median(record.first),
+                confidence.median(record.first),
                 unit="s",
                 aim="report",
             ),
             Row(
                 "T1",
                 f"{name}: until everyone knows, median",
-                intervals.median(record.full),
+                confidence.median(record.full),
                 unit="s",
                 aim="report",
             ),
@@ -186,8 +186,8 @@ def judge(_: Scale, done: Sequence[tuple[TuningCase, Measured]]) -> Findings:
     return findings
 
 
-def _mean(counts: list[int]) -> intervals.Estimate:
-    return intervals.mean([float(count) for count in counts])
+def _mean(counts: list[int]) -> confidence.Estimate:
+    return confidence.mean([float(count) for count in counts])
 
 
 def _choice(records: dict[Configuration, Record], remarks: list[str]) -> list[Row]:
@@ -211,7 +211,7 @@ def _choice(records: dict[Configuration, Record], remarks: list[str]) -> list[Ro
         Row(
             "T3",
             f"{best.label}, the shortest no worse than {BASELINE.label}: until everyone knows, median",
-            intervals.median(records[best].full),
+            confidence.median(records[best].full),
             limit.full_median,
             "own",
             at_most(limit.full_median),

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p.core.ids import NodeId
 from reachp2p.core.settings import Protocol
-from reachp2p_sim.agreement import agreed, converged
-from reachp2p_sim.host import Host
+from reachp2p_sim.machines.host import Host
 from reachp2p_sim.papers.presets import MEMBERLIST_RULES, lifeguard
 from reachp2p_sim.steps.work import CAPABILITY
-from reachp2p_sim.world import World
+from reachp2p_sim.world.agreement import agreed, converged
+from reachp2p_sim.world.world import World
 
 Story = Literal["flip-flop", "loss-in", "loss-out", "crash", "silent", "bootstrap"]
 Mode = Literal["ours", "memberlist"]

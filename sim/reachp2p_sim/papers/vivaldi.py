@@ -15,12 +15,12 @@ import msgspec
 from reachp2p.core.coordinates.coordinate import ERROR_MAX, HEIGHT_MIN, Coordinate, distance
 from reachp2p.core.coordinates.vivaldi import Vivaldi
 from reachp2p.core.ids import NodeId
-from reachp2p_sim import intervals
+from reachp2p_sim.measuring import confidence
 from reachp2p_sim.papers import matrices
 from reachp2p_sim.papers.base import Experiment, Figure, Findings, Paper, Row, Scale, at_least, at_most
 from reachp2p_sim.papers.figure import Axis, Series, chart
 from reachp2p_sim.papers.matrices import Matrix
-from reachp2p_sim.randomness import Randomness
+from reachp2p_sim.world.randomness import Randomness
 
 CYCLES = 1_000
 
@@ -137,7 +137,7 @@ def judge_matrices(_: Scale, done: Sequence[tuple[MatrixCase, Fit]]) -> Findings
             Row(
                 "R9.1",
                 f"{name}: average error, median of the seeds",
-                intervals.median([fit.average for fit in found]),
+                confidence.median([fit.average for fit in found]),
                 average,
                 accepted=at_most(average),
                 must_hold=must_hold,
@@ -145,13 +145,16 @@ def judge_matrices(_: Scale, done: Sequence[tuple[MatrixCase, Fit]]) -> Findings
             Row(
                 "R9.1",
                 f"{name}: largest error, median of the seeds",
-                intervals.median([fit.worst for fit in found]),
+                confidence.median([fit.worst for fit in found]),
                 worst,
                 accepted=at_most(worst),
                 must_hold=must_hold,
             ),
             Row(
-                "R9.1", f"{name}: seeds within both limits", intervals.share(within, len(found)), aim="report"
+                "R9.1",
+                f"{name}: seeds within both limits",
+                confidence.share(within, len(found)),
+                aim="report",
             ),
         ]
     circle = fits["circle"]
@@ -159,7 +162,7 @@ def judge_matrices(_: Scale, done: Sequence[tuple[MatrixCase, Fit]]) -> Findings
         Row(
             "R9.1",
             "circle: height of the centre, lowest of the seeds",
-            intervals.exact(min(fit.centre_height for fit in circle) * 1_000, len(circle)),
+            confidence.exact(min(fit.centre_height for fit in circle) * 1_000, len(circle)),
             97.0,
             accepted=at_least(97.0),
             unit="ms",
@@ -167,7 +170,7 @@ def judge_matrices(_: Scale, done: Sequence[tuple[MatrixCase, Fit]]) -> Findings
         Row(
             "R9.1",
             "circle: height of the others, median of the seeds",
-            intervals.median([fit.other_height * 1_000 for fit in circle]),
+            confidence.median([fit.other_height * 1_000 for fit in circle]),
             3.0,
             accepted=at_most(3.0),
             unit="ms",
@@ -175,7 +178,7 @@ def judge_matrices(_: Scale, done: Sequence[tuple[MatrixCase, Fit]]) -> Findings
         Row(
             "R9.1",
             "drift of the square: distance from the origin after 10,000 cycles / before",
-            intervals.median([fit.drift for fit in fits["drift"]]),
+            confidence.median([fit.drift for fit in fits["drift"]]),
             0.8,
             accepted=at_most(0.8),
         ),
@@ -263,7 +266,7 @@ def _look(periods: int, nodes: list[Vivaldi], truth: Matrix, numbers: list[int])
     for i, place in enumerate(places):
         others = [j for j in range(len(places)) if j != i]
         right += rows[i][min(others, key=lambda j: distance(place, places[j]))] == 0.002
-    return Look(periods, intervals.median(found).value, intervals.median(within).value, right / len(places))
+    return Look(periods, confidence.median(found).value, confidence.median(within).value, right / len(places))
 
 
 def judge_regions(_: Scale, done: Sequence[tuple[RegionCase, list[Look]]]) -> Findings:
@@ -280,7 +283,7 @@ def judge_regions(_: Scale, done: Sequence[tuple[RegionCase, list[Look]]]) -> Fi
             Row(
                 "R9.2",
                 f"{name}: median error, worst network",
-                intervals.exact(max(look.all_pairs for look in last), len(last)),
+                confidence.exact(max(look.all_pairs for look in last), len(last)),
                 limit,
                 "own",
                 at_most(limit),
@@ -291,7 +294,7 @@ def judge_regions(_: Scale, done: Sequence[tuple[RegionCase, list[Look]]]) -> Fi
             ("median error of pairs within a region, mean", [look.within for look in last]),
             ("nodes whose nearest seems to be in their own region", [look.nearest for look in last]),
         ):
-            findings.rows.append(Row("R9.2", f"{name}: {what}", intervals.mean(values), aim="report"))
+            findings.rows.append(Row("R9.2", f"{name}: {what}", confidence.mean(values), aim="report"))
     findings.figures.append(_region_figure(groups, words))
     findings.remarks.append(
         "Within a region estimates are several times too long at first: to a coordinate 10 ms are nothing beside "

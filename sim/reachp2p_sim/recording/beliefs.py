@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from reachp2p.core.events import MemberChanged, MemberState
 from reachp2p.core.ids import Life, NodeId
-from reachp2p_sim.host import Host
+from reachp2p_sim.machines.host import Host
 from reachp2p_sim.recording.series import StateSeries
 
 CHANGES_MAX = 200_000

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from reachp2p.core.events import CloneSeen, Event, Fenced, MemberState, Paused, Resumed, Started, StartRefused
 from reachp2p.core.ids import Life, NodeId
-from reachp2p_sim.host import Host
+from reachp2p_sim.machines.host import Host
 from reachp2p_sim.recording.beliefs import Beliefs
 
 LIVES_MAX = 20_000

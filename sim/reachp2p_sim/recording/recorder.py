@@ -19,16 +19,16 @@ from reachp2p.core.events import CallEnded, Event, MemberChanged, RecordChanged
 from reachp2p.core.ids import NodeId
 from reachp2p.core.settings import Settings
 from reachp2p.core.trust.signer import Signer, Verifier
-from reachp2p_sim import budgets
-from reachp2p_sim.host import Host
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.machines.view import fingerprint
+from reachp2p_sim.machines.workload import read_reply
+from reachp2p_sim.measuring import budgets
 from reachp2p_sim.recording.beliefs import Beliefs
 from reachp2p_sim.recording.lives import Lives
 from reachp2p_sim.recording.series import Samples
 from reachp2p_sim.recording.travel import Travel
-from reachp2p_sim.run import RunResult
-from reachp2p_sim.view import fingerprint
-from reachp2p_sim.workload import read_reply
-from reachp2p_sim.world import World
+from reachp2p_sim.running.run import RunResult
+from reachp2p_sim.world.world import World
 
 SAMPLE_INTERVAL = 0.25
 """Seconds of run time between two looks at all views, up to `SAMPLED_FULLY` nodes; above them in proportion."""

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from reachp2p_sim.host import Host
-from reachp2p_sim.links import End
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.network.links import End
 from reachp2p_sim.recording import kinds
 
 RECENT = 4_096

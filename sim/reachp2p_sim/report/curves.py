@@ -13,7 +13,7 @@ from math import exp
 from statistics import median
 from typing import Any
 
-from reachp2p_sim.budgets import detection_p99
+from reachp2p_sim.measuring.budgets import detection_p99
 from reachp2p_sim.recording.findings import Findings
 from reachp2p_sim.recording.recorder import Update
 from reachp2p_sim.report import words

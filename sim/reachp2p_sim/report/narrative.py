@@ -18,7 +18,7 @@ from reachp2p_sim.recording.findings import Episode, Findings
 from reachp2p_sim.recording.lives import LifeSpan
 from reachp2p_sim.recording.recorder import Settled
 from reachp2p_sim.report import words
-from reachp2p_sim.report.acts import acts
+from reachp2p_sim.report.chapter_titles import acts
 
 MOMENTS_MAX = 240
 QUIET_MIN = 3

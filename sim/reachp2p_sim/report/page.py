@@ -16,13 +16,13 @@ from markupsafe import Markup
 
 from reachp2p.errors import ErrorCode
 from reachp2p_sim.checkers import CHECKERS
-from reachp2p_sim.configuration import find_scenario
 from reachp2p_sim.recording import kinds
 from reachp2p_sim.recording.findings import Findings
 from reachp2p_sim.report import curves, diagram, words
 from reachp2p_sim.report.narrative import tell
 from reachp2p_sim.report.spans import spans
 from reachp2p_sim.report.strip import strip
+from reachp2p_sim.running.configuration import find_scenario
 
 PACKAGE = "reachp2p_sim.report"
 SCRIPTS = ("report.js", "diagram.js")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from reachp2p_sim.conditions import Conditions
+from reachp2p_sim.network.conditions import Conditions
 
 NAMES_SHOWN = 6
 _NUMBERED = re.compile(r"(.*?)(\d+)")

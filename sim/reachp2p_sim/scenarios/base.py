@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from reachp2p_sim.agreement import converged
 from reachp2p_sim.checkers.base import Checker
-from reachp2p_sim.host import Host
-from reachp2p_sim.scenario_file import ScenarioFile, Value, steps_of
-from reachp2p_sim.violation import Violation
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.running.scenario_file import ScenarioFile, Value, steps_of
+from reachp2p_sim.world.agreement import converged
+from reachp2p_sim.world.violation import Violation
+from reachp2p_sim.world.world import World
 
 
 class Options:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from reachp2p.core.commands import AgentSpec, CapabilitySpec
 from reachp2p.core.events import CallEnded, Event
 from reachp2p.errors import ErrorCode, ReachError
-from reachp2p_sim.budgets import dissemination, healing
-from reachp2p_sim.host import Host
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.measuring.budgets import dissemination, healing
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
 from reachp2p_sim.scenarios.told import Told
-from reachp2p_sim.world import World
+from reachp2p_sim.world.world import World
 
 
 @scenario(

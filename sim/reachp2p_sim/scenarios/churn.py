@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from reachp2p.core.events import MemberState
 from reachp2p.core.upkeep import SWEEP_INTERVAL
-from reachp2p_sim.agreement import converged
-from reachp2p_sim.budgets import detection_p99, healing
-from reachp2p_sim.host import Host
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.machines.listening import listen
+from reachp2p_sim.machines.next_release import NEW_KEY, NEW_VALUE, held_head
+from reachp2p_sim.measuring.budgets import detection_p99, healing
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle, stopped
 from reachp2p_sim.steps.work import CAPABILITY
-from reachp2p_sim.tap import listen
-from reachp2p_sim.upgrade import NEW_KEY, NEW_VALUE, held_head
-from reachp2p_sim.world import World
+from reachp2p_sim.world.agreement import converged
+from reachp2p_sim.world.world import World
 
 LIVE_MIN = 3
 """Machines that run at least, the seed node among them."""

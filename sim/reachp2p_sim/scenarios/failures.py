@@ -5,12 +5,12 @@ from __future__ import annotations
 from statistics import median
 
 from reachp2p.core.events import Event, MemberChanged, MemberState
-from reachp2p_sim.budgets import completeness, healing
-from reachp2p_sim.host import Host
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.measuring.budgets import completeness, healing
 from reachp2p_sim.scenarios.base import Options, employ, grow, require, scenario, settle
 from reachp2p_sim.scenarios.told import Told, first
 from reachp2p_sim.steps.work import CAPABILITY
-from reachp2p_sim.world import World, halves, without
+from reachp2p_sim.world.world import World, halves, without
 
 MEASURED_BEFORE, MEASURED_AFTER = 160.0, 95.0
 """Seconds of calm that the checker `quiet` needs."""

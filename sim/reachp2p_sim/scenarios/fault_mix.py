@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any, TypeAlias
 
-from reachp2p_sim.acts import SEEDS
-from reachp2p_sim.host import Host
 from reachp2p_sim.hostile import BEHAVIOURS
-from reachp2p_sim.shapes import SHAPES
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.network.partition_shapes import SHAPES
 from reachp2p_sim.steps import Step
+from reachp2p_sim.steps.eavesdropping import ListenIn, Replay
 from reachp2p_sim.steps.hostility import TurnHostile
 from reachp2p_sim.steps.machines import CrashAtWrite, SetClock, SetDisk, StepClock, StrobeClock
 from reachp2p_sim.steps.paths import (
@@ -45,8 +45,8 @@ from reachp2p_sim.steps.processes import (
     SlowDown,
     Start,
 )
-from reachp2p_sim.steps.replays import ListenIn, Replay
-from reachp2p_sim.world import World
+from reachp2p_sim.world.acts import SEEDS
+from reachp2p_sim.world.world import World
 
 LIVE_MIN = 3
 """Machines that go on running whatever is drawn, or there would be nothing to look at."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from reachp2p_sim.agreement import agreed
-from reachp2p_sim.budgets import healing
-from reachp2p_sim.host import Host
 from reachp2p_sim.hostile import BEHAVIOURS
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.measuring.budgets import healing
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
 from reachp2p_sim.scenarios.told import Told, first
-from reachp2p_sim.world import World, without
+from reachp2p_sim.world.agreement import agreed
+from reachp2p_sim.world.world import World, without
 
 MIX = (
     "equivocation",

@@ -9,10 +9,10 @@ from __future__ import annotations
 from statistics import median
 
 from reachp2p.core.events import Event, MemberChanged, MemberState
-from reachp2p_sim.budgets import healing
-from reachp2p_sim.host import Host
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.measuring.budgets import healing
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
-from reachp2p_sim.world import World
+from reachp2p_sim.world.world import World
 
 QUIESCE = 15.0
 """Seconds of fair weather before the first anomaly (section V.A)."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from reachp2p_sim.budgets import healing
+from reachp2p_sim.measuring.budgets import healing
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle, stopped
 from reachp2p_sim.scenarios.told import Told, first
-from reachp2p_sim.world import World, without
+from reachp2p_sim.world.world import World, without
 
 
 @scenario(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from reachp2p.core.events import Event, MemberChanged, MemberState
-from reachp2p_sim.agreement import converged
-from reachp2p_sim.budgets import healing
-from reachp2p_sim.host import Host
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.machines.listening import listen
+from reachp2p_sim.measuring.budgets import healing
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
 from reachp2p_sim.steps.work import CAPABILITY
-from reachp2p_sim.tap import listen
-from reachp2p_sim.world import World
+from reachp2p_sim.world.agreement import converged
+from reachp2p_sim.world.world import World
 
 LOOK = 0.01
 """Seconds between two looks of a newcomer's program at whether it may call; the runtime is told sooner."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from reachp2p_sim.agreement import agreed, converged
-from reachp2p_sim.budgets import healing
+from reachp2p_sim.measuring.budgets import healing
 from reachp2p_sim.scenarios.base import Options, employ, grow, require, scenario, settle, stopped
 from reachp2p_sim.scenarios.told import Told, counted, first
-from reachp2p_sim.world import World, without
+from reachp2p_sim.world.agreement import agreed, converged
+from reachp2p_sim.world.world import World, without
 
 
 @scenario(

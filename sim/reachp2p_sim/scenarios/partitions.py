@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from reachp2p.core.events import MemberState
-from reachp2p_sim.acts import SEEDS
-from reachp2p_sim.agreement import converged
-from reachp2p_sim.budgets import healing
+from reachp2p_sim.measuring.budgets import healing
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
-from reachp2p_sim.world import World, halves, without
+from reachp2p_sim.world.acts import SEEDS
+from reachp2p_sim.world.agreement import converged
+from reachp2p_sim.world.world import World, halves, without
 
 
 @scenario(

@@ -6,13 +6,13 @@ lines that begin with FAULT.
 
 from __future__ import annotations
 
-from reachp2p_sim.acts import SEEDS
-from reachp2p_sim.budgets import healing
-from reachp2p_sim.coverage import BRANCHES
-from reachp2p_sim.host import Host
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.measuring.budgets import healing
+from reachp2p_sim.measuring.rare_branches import BRANCHES
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
 from reachp2p_sim.scenarios.fault_mix import LIVE_MIN, SEED_NODES, FaultMix, repaired
-from reachp2p_sim.world import World
+from reachp2p_sim.world.acts import SEEDS
+from reachp2p_sim.world.world import World
 
 CORE_SHARE = 0.6
 

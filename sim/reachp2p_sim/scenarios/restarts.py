@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from reachp2p.core.events import Event, Fenced, MemberState, StartRefused
-from reachp2p_sim.agreement import agreed, converged
-from reachp2p_sim.budgets import completeness, dissemination, healing, suspicion_minimum
-from reachp2p_sim.host import Host
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.measuring.budgets import completeness, dissemination, healing, suspicion_minimum
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
-from reachp2p_sim.world import World, halves
+from reachp2p_sim.world.agreement import agreed, converged
+from reachp2p_sim.world.world import World, halves
 
 
 def _chosen(world: World, hosts: list[Host], purpose: str) -> Host:

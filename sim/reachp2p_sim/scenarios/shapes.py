@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from reachp2p.core.events import MemberState
-from reachp2p_sim.budgets import healing
-from reachp2p_sim.host import Host
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.measuring.budgets import healing
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
 from reachp2p_sim.scenarios.told import Told, first
 from reachp2p_sim.steps.work import CAPABILITY
-from reachp2p_sim.world import World, halves, without
+from reachp2p_sim.world.world import World, halves, without
 
 OUT_WITHIN = 60.0
 """B3.15, B3.17: seconds until a member that is deaf, mute or lossy is out of all routing."""

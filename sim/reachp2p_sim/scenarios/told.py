@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import msgspec
 
 from reachp2p.core.events import Event, MemberChanged, MemberState
-from reachp2p_sim.host import Host
-from reachp2p_sim.world import World
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.world.world import World
 
 
 class Word(msgspec.Struct, frozen=True):

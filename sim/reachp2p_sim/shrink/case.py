@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
-from reachp2p_sim.scenario_file import Timed
+from reachp2p_sim.running.scenario_file import Timed
 from reachp2p_sim.steps import Step
 from reachp2p_sim.steps.base import default_of
 from reachp2p_sim.steps.processes import AddNodes, Clone
 from reachp2p_sim.steps.story import Expect
-from reachp2p_sim.world import Performed
+from reachp2p_sim.world.world import Performed
 
 HELPERS = {"heal", "release", "resume", "start", "set-name", "expect", "run", "add-nodes"}
 """Steps that are no faults: they build the network up, or end a fault."""

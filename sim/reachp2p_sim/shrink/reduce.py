@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import floor
 
-from reachp2p_sim.run import RunConfig, RunResult, find_scenario, run_scenario
+from reachp2p_sim.running.run import RunConfig, RunResult, find_scenario, run_scenario
 from reachp2p_sim.shrink.case import Case
 from reachp2p_sim.shrink.delta import smallest
 from reachp2p_sim.shrink.trial import Budget, BudgetSpent, Trial

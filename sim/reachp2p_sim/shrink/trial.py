@@ -14,14 +14,14 @@ import msgspec
 from reachp2p.core.settings import Protocol
 from reachp2p_sim.checkers.determinism import NAME as DETERMINISM
 from reachp2p_sim.checkers.determinism import judge, second_run
-from reachp2p_sim.conditions import Conditions
-from reachp2p_sim.run import RunConfig, RunResult, UsageError, find_scenario, run_scenario
-from reachp2p_sim.scenario_file import Timed, write_scenario
+from reachp2p_sim.network.conditions import Conditions
+from reachp2p_sim.running.run import RunConfig, RunResult, UsageError, find_scenario, run_scenario
+from reachp2p_sim.running.scenario_file import Timed, write_scenario
 from reachp2p_sim.scenarios import Options, Scenario
 from reachp2p_sim.shrink.case import Case, case_of
 from reachp2p_sim.steps.paths import difference
 from reachp2p_sim.steps.story import Run
-from reachp2p_sim.world import World
+from reachp2p_sim.world.world import World
 
 KEPT = ("signing", "codec")
 """Options of a run that are no part of a scenario file."""

@@ -5,13 +5,13 @@ A kind of step is a subclass of `Step`; it is known as soon as its module is imp
 
 from __future__ import annotations
 
-from reachp2p_sim.steps import hostility, machines, paths, processes, replays, story, work
+from reachp2p_sim.steps import eavesdropping, hostility, machines, paths, processes, story, work
 from reachp2p_sim.steps.base import Step
 
 KINDS: dict[str, type[Step]] = {}
 """Every kind of step by its word, e.g. `add-nodes`."""
 
-for _module in (processes, paths, machines, hostility, replays, work, story):
+for _module in (processes, paths, machines, hostility, eavesdropping, work, story):
     for _kind in vars(_module).values():
         if isinstance(_kind, type) and issubclass(_kind, Step) and _kind is not Step:
             KINDS[_kind.word()] = _kind

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from reachp2p_sim.selection import Selection, select
+from reachp2p_sim.steps.selection import Selection, select
 
 if TYPE_CHECKING:
-    from reachp2p_sim.world import World
+    from reachp2p_sim.world.world import World
 
 
 def _kebab(name: str) -> str:

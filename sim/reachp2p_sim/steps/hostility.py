@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from reachp2p_sim.hostile import BEHAVIOURS
-from reachp2p_sim.selection import Selection
 from reachp2p_sim.steps.base import Step
+from reachp2p_sim.steps.selection import Selection
 
 if TYPE_CHECKING:
-    from reachp2p_sim.world import World
+    from reachp2p_sim.world.world import World
 
 
 class TurnHostile(Step, frozen=True, kw_only=True):

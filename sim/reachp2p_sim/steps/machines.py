@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
-from reachp2p_sim.clock import RATE_MAX
-from reachp2p_sim.disk import DiskConditions
-from reachp2p_sim.selection import Selection
+from reachp2p_sim.machines.clock import RATE_MAX
+from reachp2p_sim.machines.disk import DiskConditions
 from reachp2p_sim.steps.base import Step
 from reachp2p_sim.steps.processes import Seconds
+from reachp2p_sim.steps.selection import Selection
 
 if TYPE_CHECKING:
-    from reachp2p_sim.world import World
+    from reachp2p_sim.world.world import World
 
 Rate = Annotated[float, Meta(ge=0, le=RATE_MAX)]
 

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from reachp2p_sim.gateways import Answer
-from reachp2p_sim.network import Conditions, mask
-from reachp2p_sim.selection import Selection
-from reachp2p_sim.shapes import SHAPES, Turn, flapping, swizzle
+from reachp2p_sim.network.gateways import Answer
+from reachp2p_sim.network.network import Conditions, mask
+from reachp2p_sim.network.partition_shapes import SHAPES, Turn, flapping, swizzle
 from reachp2p_sim.steps.base import Step
 from reachp2p_sim.steps.processes import Seconds
+from reachp2p_sim.steps.selection import Selection
 
 if TYPE_CHECKING:
-    from reachp2p_sim.host import Host
-    from reachp2p_sim.world import World
+    from reachp2p_sim.machines.host import Host
+    from reachp2p_sim.world.world import World
 
 Direction: TypeAlias = Literal["both", "ingress", "egress"]
 Share = Annotated[float, Meta(ge=0, le=1)]

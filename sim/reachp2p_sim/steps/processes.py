@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
-from reachp2p_sim import trace
-from reachp2p_sim.processor import BACKLOG_MAX
-from reachp2p_sim.selection import Selection
+from reachp2p_sim.machines.processor import BACKLOG_MAX
 from reachp2p_sim.steps.base import Step
+from reachp2p_sim.steps.selection import Selection
+from reachp2p_sim.world import trace
 
 if TYPE_CHECKING:
-    from reachp2p_sim.host import Host
-    from reachp2p_sim.world import World
+    from reachp2p_sim.machines.host import Host
+    from reachp2p_sim.world.world import World
 
 Seconds = Annotated[float, Meta(ge=0)]
 INTRODUCED_AFTER = 0.1

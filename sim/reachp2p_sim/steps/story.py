@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
-from reachp2p_sim.agreement import CONDITIONS
-from reachp2p_sim.budgets import BUDGETS
-from reachp2p_sim.selection import Selection
+from reachp2p_sim.measuring.budgets import BUDGETS
 from reachp2p_sim.steps.base import Step
 from reachp2p_sim.steps.processes import Seconds
-from reachp2p_sim.violation import Violation
+from reachp2p_sim.steps.selection import Selection
+from reachp2p_sim.world.agreement import CONDITIONS
+from reachp2p_sim.world.violation import Violation
 
 if TYPE_CHECKING:
-    from reachp2p_sim.world import World
+    from reachp2p_sim.world.world import World
 
 
 class Run(Step, frozen=True, kw_only=True):

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from msgspec import Meta
 
 from reachp2p.core.commands import RouteQuery
-from reachp2p_sim.selection import Selection
+from reachp2p_sim.machines.workload import Handler, Loop, Offer
 from reachp2p_sim.steps.base import Step
-from reachp2p_sim.workload import Handler, Loop, Offer
+from reachp2p_sim.steps.selection import Selection
 
 if TYPE_CHECKING:
-    from reachp2p_sim.world import World
+    from reachp2p_sim.world.world import World
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 AGENT = "work/doer"

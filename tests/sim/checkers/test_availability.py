@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from reachp2p_sim.host import Host
-from reachp2p_sim.workload import Handler, Offer
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.machines.workload import Handler, Offer
 
 from reachp2p.core.commands import RouteQuery
 from tests.sim.watched import ALIVE, Watched, caught

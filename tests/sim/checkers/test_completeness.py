@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reachp2p_sim.budgets import completeness
+from reachp2p_sim.measuring.budgets import completeness
 
 from tests.sim.watched import DEAD, SUSPECT, Watched, caught
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reachp2p_sim.budgets import healing
+from reachp2p_sim.measuring.budgets import healing
 
 from tests.sim.watched import ALIVE, SUSPECT, Watched, caught
 

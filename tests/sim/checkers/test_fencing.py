@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import msgspec
-from reachp2p_sim.budgets import dissemination, healing, suspicion_maximum
-from reachp2p_sim.host import Host
-from reachp2p_sim.workload import Handler, Offer, sign_reply
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.machines.workload import Handler, Offer, sign_reply
+from reachp2p_sim.measuring.budgets import dissemination, healing, suspicion_maximum
 
 from reachp2p.core.events import Event, Fenced, Paused, Started
 from reachp2p.core.ids import Life

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from reachp2p_sim.host import Host
+from reachp2p_sim.machines.host import Host
 
 from reachp2p.core.membership.suspicion import transmit_limit
 from reachp2p.core.wire.messages import AccusationUpdate, HeadUpdate, Ping

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from reachp2p_sim.host import Host
-from reachp2p_sim.workload import Handler, Offer
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.machines.workload import Handler, Offer
 
 from reachp2p.core.ring.placement import InstanceKey
 from tests.sim.watched import Watched, caught

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reachp2p_sim.budgets import healing
-from reachp2p_sim.host import Host
+from reachp2p_sim.machines.host import Host
+from reachp2p_sim.measuring.budgets import healing
 
 from reachp2p.core.events import RecordChanged
 from reachp2p.core.views import AgentView

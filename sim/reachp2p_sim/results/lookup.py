@@ -1,0 +1,78 @@
+"""A run to look at: out of the store, or run again from the line that repeats it.
+
+Both give the same: the summary and the history, so a command can take either. Running again needs the code that the run
+was made with; the summary says which that was.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from os.path import isdir, isfile  # of a line that is too long for a path they say no, where pathlib raises
+from pathlib import Path
+from typing import Any
+
+from reachp2p_sim.recording import Recorder, lines
+from reachp2p_sim.recording.findings import Findings
+from reachp2p_sim.results.run_again import past_run
+from reachp2p_sim.results.store import HISTORY, SUMMARY, read_summary, summarize
+from reachp2p_sim.running.configuration import RunConfig, UsageError
+from reachp2p_sim.running.run import run_scenario
+
+Entry = dict[str, Any]
+
+
+@dataclass(slots=True)
+class StoredRun:
+    """One run: what `summary.json` and `history.jsonl` hold."""
+
+    name: str
+    """How it was named: a folder, or the line that repeats it."""
+    summary: dict[str, Any]
+    history: list[Entry]
+    folder: Path | None
+
+    @property
+    def config(self) -> RunConfig:
+        """What it was made with."""
+        return RunConfig(**self.summary["config"])
+
+
+def find(reference: str, on_run: Callable[[str], None] | None = None) -> StoredRun:
+    """The run in this folder (or the folder of this file), or the run of this line, made now.
+
+    `on_run` is told before one is made, which may take a while. Raises `UsageError` or `store.StoreError`.
+    """
+    path = Path(reference)
+    if isfile(path):
+        path = path.parent
+    if isdir(path):
+        return _read(path)
+    if " " not in reference.strip() and "/" in reference:
+        raise UsageError(
+            f"{reference}: there is no such folder; name a run in the store, or a line that repeats one"
+        )
+    config = past_run(reference).config
+    if on_run is not None:
+        on_run(config.command())
+    recorder = Recorder()
+    result = run_scenario(config, attach=recorder.attach)
+    recorder.finish(result)
+    findings = Findings(recorder)
+    summary = summarize(config, result, findings, 0.0, None, [])
+    return StoredRun(config.command(), summary, [json.loads(line) for line in lines.history(findings)], None)
+
+
+def _read(folder: Path) -> StoredRun:
+    if not (folder / SUMMARY).exists() and (folder / "latest" / SUMMARY).exists():
+        folder = folder / "latest"
+    summary = read_summary(folder)
+    try:
+        with (folder / HISTORY).open(encoding="utf-8") as file:
+            history = [json.loads(line) for line in file]
+    except OSError as error:
+        raise UsageError(f"{folder}: the history is missing: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"{folder / HISTORY}: damaged: {error}") from error
+    return StoredRun(str(folder), summary, history, folder)

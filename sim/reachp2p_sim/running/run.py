@@ -1,0 +1,175 @@
+"""One run of one scenario: from its configuration to a verdict that can be printed, stored and repeated."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TextIO
+
+from reachp2p_sim.checkers import CHECKERS, attach_all
+from reachp2p_sim.measuring.rare_branches import Coverage
+from reachp2p_sim.mutants import MUTANTS
+from reachp2p_sim.running.configuration import (
+    RunConfig,
+    UsageError,
+    check,
+    conditions_of,
+    find_scenario,
+    options_of,
+    protocol_of,
+)
+from reachp2p_sim.running.scenario_of_run import record_of
+from reachp2p_sim.scenarios import Options, Scenario, Value
+from reachp2p_sim.world.violation import Violation
+from reachp2p_sim.world.world import World
+
+__all__ = ["RunConfig", "RunResult", "UsageError", "check", "find_scenario", "record_of", "run_scenario"]
+
+
+@dataclass(slots=True)
+class RunResult:
+    """How a run went. `verdict` is `pass`, `fail` (a promise was broken) or `error` (the core raised)."""
+
+    scenario: str
+    seed: int
+    nodes: int
+    mutant: str | None
+    verdict: Literal["pass", "fail", "error"]
+    trace_digest: str
+    checkers: dict[str, str]
+    timings: dict[str, float]
+    violation: dict[str, Any] | None
+    error: str | None
+    replay: str
+    simulated_seconds: float
+    cpu_seconds: float
+    events: int
+    messages: int
+    datagrams: dict[str, int]
+    frames: dict[str, int]
+    calls: dict[str, Any]
+    options: dict[str, Value]
+    branches: dict[str, int]
+    """How often the run went through each rare branch (`coverage`)."""
+    steps: dict[str, int]
+    """How many steps of each kind were performed."""
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields, as plain data."""
+        return asdict(self)
+
+
+def run_scenario(
+    config: RunConfig,
+    log: TextIO | None = None,
+    attach: Callable[[World], None] | None = None,
+    scenario: Scenario | None = None,
+) -> RunResult:
+    """Run it to its end or to the first violation. Raises `UsageError` before anything runs if a name is wrong.
+
+    `attach` is called with the world before anything happens in it, for whoever wants to watch. `scenario`: the
+    scenario itself, if it is not one that is found by its name.
+    """
+    if scenario is None:
+        check(config)
+        scenario = find_scenario(config.scenario)
+    options = options_of(scenario, config)
+    protocol = protocol_of(scenario, config)
+    mutant = MUTANTS[config.mutant] if config.mutant is not None else None
+    world = World(
+        config.seed,
+        conditions=conditions_of(scenario, config),
+        protocol=protocol,
+        signing="ed25519" if options.text("signing") == "ed25519" else "keyed",
+        codec="off" if options.text("codec") == "off" else "on",
+        log=log,
+    )
+    coverage = Coverage(world)
+    if attach is not None:
+        attach(world)
+    world.limits.update(scenario.limits)
+    began_at = time.process_time()
+    violation: Violation | None = None
+    error: str | None = None
+    with mutant.installed(world) if mutant is not None else nullcontext():
+        try:
+            checkers = attach_all(world, scenario.checkers)
+            scenario.story(world, options)
+            for checker in checkers:
+                checker.finish()
+        except Violation as broken:
+            violation = broken
+        except (Exception, SystemExit):  # noqa: BLE001 a defect, whatever it is, is reported with its seed
+            error = traceback.format_exc()
+    return _result(
+        config, scenario, options, world, coverage, violation, error, time.process_time() - began_at
+    )
+
+
+def _result(
+    config: RunConfig,
+    scenario: Scenario,
+    options: Options,
+    world: World,
+    coverage: Coverage,
+    violation: Violation | None,
+    error: str | None,
+    cpu_seconds: float,
+) -> RunResult:
+    broken = violation.checker if violation is not None else None
+    network, links, ledger = world.network, world.links, world.ledger
+    return RunResult(
+        scenario=config.scenario,
+        seed=config.seed,
+        nodes=options.nodes,
+        mutant=config.mutant,
+        verdict="error" if error else "fail" if violation else "pass",
+        trace_digest=world.trace.digest(),
+        checkers={
+            checker.name: "fail" if checker.name == broken else "pass"
+            for checker in (*CHECKERS, *scenario.checkers)
+        },
+        timings={name: round(seconds, 6) for name, seconds in world.timings.items()},
+        violation=None
+        if violation is None
+        else {
+            "checker": violation.checker,
+            "message": violation.message,
+            "at": round(violation.at, 6),
+            "node": violation.node,
+        },
+        error=error,
+        replay=config.line(),
+        simulated_seconds=round(world.now, 6),
+        cpu_seconds=round(cpu_seconds, 3),
+        events=world.trace.events,
+        messages=world.messages,
+        datagrams={
+            "sent": network.sent,
+            "delivered": network.delivered,
+            "lost": network.lost,
+            "cut_off": network.cut_off,
+            "to_nobody": network.to_nobody,
+            "bytes": network.sent_bytes,
+            "largest": network.sent_max,
+        },
+        frames={
+            "sent": links.frames_sent,
+            "delivered": links.frames_delivered,
+            "bytes": links.frame_bytes_sent,
+            "dials": links.dialled,
+            "refused": links.refused,
+        },
+        calls={
+            "started": ledger.started,
+            "ended": {str(code): count for code, count in sorted(ledger.codes.items())},
+            "abandoned": ledger.abandoned,
+            "handlers_run": ledger.invoked,
+        },
+        options=dict(options.values),
+        branches=coverage.branches(),
+        steps=coverage.steps(),
+    )

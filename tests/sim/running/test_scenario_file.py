@@ -1,0 +1,154 @@
+"""Scenario files: read, refused with a reason, told like a story, and written from the record of any run."""
+
+from __future__ import annotations
+
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from reachp2p_sim.running.run import RunConfig, UsageError, record_of, run_scenario
+from reachp2p_sim.running.scenario_file import ScenarioInvalid, parse_scenario, steps_of
+from reachp2p_sim.scenarios import SCENARIOS
+from reachp2p_sim.steps.processes import AddNodes, Crash
+from reachp2p_sim.world.world import World
+
+HEAD = 'name = "mine"\nsummary = "a test"\nnodes = 4\n'
+
+
+def read(text: str) -> object:
+    return parse_scenario((HEAD + text).encode(), "mine.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[[steps]]\ndo = "crsh"\nhosts = "n01"', "there is no step 'crsh'; there are: add-nodes"),
+        ('[[steps]]\ndo = "crash"\nhots = "n01"', "unknown key 'hots' in crash; it takes: hosts, host_down"),
+        ('[[steps]]\ndo = "crash"', "missing required field `hosts`"),
+        (
+            '[[steps]]\ndo = "grow"\n[[steps]]\ndo = "crash"\nhosts = "n09"',
+            "there is no machine 'n09'; there are n00 to n03",
+        ),
+        (
+            '[[steps]]\ndo = "grow"\n[[steps]]\ndo = "partition"\nleft = ["n00", "nXX"]',
+            "there is no machine 'nXX'",
+        ),
+        (
+            '[[steps]]\ndo = "grow"\n[[steps]]\ndo = "pause"\nhosts = "random 9"',
+            "9 machines are wanted and there are 4",
+        ),
+        ('[[steps]]\ndo = "run"\nseconds = -1', ">= 0"),
+        ('[[steps]]\ndo = "run"\nseconds = "soon"', "there is no budget 'soon'; write seconds, or one of"),
+        ('[[steps]]\ndo = "run"\nseconds = "$cut"', "no option 'cut'; there are: nodes"),
+        ('[[steps]]\ndo = "heal"\nat = -2', "at = -2: a time in seconds"),
+        (
+            '[[steps]]\ndo = "expect"\ncondition = "happy"',
+            "no condition 'happy'; there are: agreed, converged",
+        ),
+        ('[[steps]]\ndo = "weather"\nchanges = { loss = 1.5 }', "loss"),
+        ('[[steps]]\ndo = "weather"\nchanges = { rain = 1 }', "weather has no 'rain'; it has: "),
+        ('[[steps]]\ndo = "repeat"\ntimes = -1\nsteps = []', "times = -1: 0 to 10000 are possible"),
+        ('[weather]\nloss = -0.1\n[[steps]]\ndo = "grow"', "[weather]: "),
+        ('[protocol]\nsuspicion_gamma = 1\n[[steps]]\ndo = "grow"', "unknown constant 'suspicion_gamma'"),
+        (
+            '[protocol]\nprobe_timeout = 5\n[[steps]]\ndo = "grow"',
+            "must not be longer than the probe interval",
+        ),
+        (
+            '[options]\npath_loss = 0.9\n[[steps]]\ndo = "grow"',
+            "[options]: 'path_loss' means the same in every run",
+        ),
+        ('[[steps]]\ndo = "run"\nseconds = 3', "no step adds a node"),
+        ('[[steps]]\ndo = "grow"\n[[steps]]\ndo = "run"\nseconds = inf', "seconds = inf: a number within"),
+        (
+            '[[steps]]\ndo = "grow"\n[[steps]]\ndo = "step-clock"\nhosts = "n00"\nseconds = nan',
+            "seconds = nan",
+        ),
+        ('[[steps]]\ndo = "grow"\n[[steps]]\ndo = "restart"\nhosts = "n00"\ndisk = "old"', "no image 'old'"),
+        ('[protocol]\nsuspicion_alpha = nan\n[[steps]]\ndo = "grow"', "suspicion_alpha = nan"),
+        ('[protocol]\nsuspicion_alpha = -3\n[[steps]]\ndo = "grow"', "suspicion_alpha = -3.0"),
+        ("x = " + "[" * 5000 + "]" * 5000, "nested too deeply"),
+        ("step = []", "unknown key 'step' in the file; it takes: name, summary, nodes"),
+        ("steps = 3", "steps"),
+        ("[[steps]]\ndo = ", "no TOML"),
+        ("", "'steps' is missing"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_place_and_what_would_be_right(text: str, says: str) -> None:
+    with pytest.raises(ScenarioInvalid, match=r"^mine\.toml") as refused:
+        read(text)
+    assert says in str(refused.value)
+
+
+def test_macros_options_and_groups_are_filled_in() -> None:
+    scenario = parse_scenario(
+        (
+            HEAD
+            + '[options]\nrounds = 2\n[groups]\nvictims = "last 2"\n'
+            + '[[steps]]\ndo = "grow"\nwork = false\n'
+            + '[[steps]]\ndo = "repeat"\ntimes = "$rounds"\n'
+            + 'steps = [{ do = "crash", hosts = "victims" }, { do = "run", seconds = "$rounds" }]\n'
+        ).encode(),
+        "mine.toml",
+    )
+    told = [timed.step.text() for timed in steps_of(scenario, 4, {"rounds": 3})]
+    assert told == [
+        "add nodes count=4 within=1",
+        "run seconds=1",
+        "expect condition=converged limit=30 measure=all_see_all",
+        *["crash victims", "run seconds=3"] * 3,
+    ]
+
+
+def test_a_file_is_run_by_its_path_and_a_missing_one_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        HEAD + '[[steps]]\ndo = "grow"\n[[steps]]\ndo = "crash"\nhosts = "n03"\nhost_down = true\n'
+        '[[steps]]\ndo = "expect"\ncondition = "agreed"\nlimit = "completeness"\nmeasure = "buried_after"\n'
+    )
+    result = run_scenario(RunConfig(str(path), seed=3))
+    assert result.verdict == "pass", result.violation
+    assert 0 < result.timings["buried_after"] < 60
+    with pytest.raises(UsageError, match="No such file"):
+        run_scenario(RunConfig(str(tmp_path / "none.toml")))
+
+
+def test_more_nodes_than_a_file_can_serve_are_refused_before_anything_runs(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(HEAD + '[[steps]]\ndo = "grow"\n[[steps]]\ndo = "crash"\nhosts = "n03"\n')
+    with pytest.raises(UsageError, match="there is no machine 'n03'"):
+        run_scenario(RunConfig(str(path), nodes=3))
+
+
+RECORDED = (
+    "clone-beside",
+    "crash-restart",
+    "hanging-handlers",
+    "late-names",
+    "lossy",
+    "random-faults",
+    "slow-disk",
+)
+"""Between them they perform nearly every kind of step."""
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_the_record_of_a_run_gives_the_same_trace_again(name: str, tmp_path: Path) -> None:
+    config = RunConfig(name, seed=4, nodes=max(SCENARIOS[name].nodes_min, min(8, SCENARIOS[name].nodes)))
+    worlds: list[World] = []
+    first_log, second_log = StringIO(), StringIO()
+    first = run_scenario(config, first_log, attach=worlds.append)
+    path = tmp_path / "record.toml"
+    path.write_text(record_of(worlds[0], config))
+    second = run_scenario(RunConfig(str(path), seed=4), second_log)
+    if second.trace_digest != first.trace_digest:
+        lines = zip(first_log.getvalue().splitlines(), second_log.getvalue().splitlines(), strict=False)
+        assert next((pair for pair in lines if pair[0] != pair[1]), "one is longer") == ()
+    assert second.verdict == first.verdict
+
+
+def test_a_step_without_some_machines() -> None:
+    step = Crash(hosts=("n01", "n02"))
+    assert step.without(["n02"]) == Crash(hosts=("n01",))
+    assert step.without(["n01", "n02"]) is None
+    assert AddNodes(names=("n00", "n01")).without(["n01"]) == AddNodes(names=("n00",))
