@@ -37,12 +37,12 @@ def datagram_too_large(patches: Patches) -> None:
 
 
 @mutant(
-    "signature-unchecked",
+    "datagram-signature-unchecked",
     "datagrams are taken apart and believed without a look at their signature",
     scenario="mangled-datagrams",
     caught_by="damage",
 )
-def signature_unchecked(patches: Patches) -> None:
+def datagram_signature_unchecked(patches: Patches) -> None:
     def broken(self: Any, data: bytes, audience: Any = None) -> datagram.Datagram:
         return datagram.parse_datagram(data)
 
@@ -107,13 +107,13 @@ def hurries_for_ever(patches: Patches) -> None:
 
 
 @mutant(
-    "signatures-unchecked",
+    "all-signatures-unchecked",
     "datagrams and facts are taken without a look at their signatures",
     scenario="steady",
     caught_by="ownership or damage",
     weather__corrupt="0.2",
 )
-def signatures_unchecked(patches: Patches) -> None:
+def all_signatures_unchecked(patches: Patches) -> None:
     class Credulous:
         def verify(self, node: NodeId, signature: bytes, data: bytes, /) -> bool:
             return True

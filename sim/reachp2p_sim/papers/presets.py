@@ -77,11 +77,6 @@ def buddy(alpha: float = 5.0) -> Protocol:
     return _with("buddy", alpha, 1.0)
 
 
-def memberlist_default() -> Protocol:
-    """Lifeguard as memberlist ships it on a LAN: α = 4, β = 6, K = α − 2, health at most 7."""
-    return replace(lifeguard(4.0, 6.0), suspicion_confirmations=2, health_max=7)
-
-
 def reachp2p() -> Protocol:
     """What ships."""
     return Protocol()

@@ -57,7 +57,7 @@ class SignedFacts:
 
     def recorder(self, signer: Signer) -> Signer:
         """A signer that does the same and is heard here. A clone signs with the recorder of the original."""
-        return signer if isinstance(signer, Recorder) else Recorder(signer, self)
+        return signer if isinstance(signer, RecordingSigner) else RecordingSigner(signer, self)
 
     def note(self, node: NodeId, data: bytes) -> None:
         """A node's key has signed these bytes, and they begin with one of `all_prefixes`.
@@ -96,7 +96,7 @@ class SignedFacts:
         about.setdefault((fact.life, fact.incarnation), []).append(SaidAccusation(fact, payload))
 
 
-class Recorder:
+class RecordingSigner:
     """Signs as another signer does, and tells of each fact."""
 
     def __init__(self, signer: Signer, facts: SignedFacts) -> None:

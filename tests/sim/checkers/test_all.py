@@ -21,10 +21,18 @@ def test_every_checker_is_tripped_by_a_mutant() -> None:
     assert {checker.name for checker in CHECKERS} - tripped == set()
 
 
-def test_the_page_names_every_checker_and_mutants_that_it_catches() -> None:
-    rows = re.findall(r"^\| (\w+) \| [^|]*\| [^|]* \| ([a-z, -]+) \|$", PAGE.read_text(), re.MULTILINE)
-    rows = [row for row in rows if row[0] != "checker"]
-    assert {name for name, _ in rows} == {checker.name for checker in CHECKERS} | {DETERMINISM}
-    for name, mutants in rows:
-        for mutant in mutants.split(", "):
-            assert name in MUTANTS[mutant].caught_by, (name, mutant)
+def test_the_page_names_every_checker_with_its_invariant_and_every_mutant_that_it_catches() -> None:
+    rows = re.findall(r"^\| (\w+) \| ([^|]*) \| [^|]* \| ([a-z, -]+) \|$", PAGE.read_text(), re.MULTILINE)
+    table = {
+        name: (invariants, mutants.split(", ")) for name, invariants, mutants in rows if name != "checker"
+    }
+    assert table.keys() == {checker.name for checker in CHECKERS} | {DETERMINISM}
+    for checker in CHECKERS:
+        assert checker.invariant in table[checker.name][0].replace(",", "").split(), checker.name
+    for name, (_, mutants) in table.items():
+        assert mutants == sorted(m.name for m in MUTANTS.values() if name in m.caught_by), name
+
+
+def test_no_mutant_is_named_like_another_but_for_a_letter() -> None:
+    names = [name.replace("-", "").replace("s", "") for name in MUTANTS]
+    assert sorted(names) == sorted(set(names))

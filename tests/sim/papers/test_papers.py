@@ -25,7 +25,7 @@ from reachp2p_sim.papers.base import (
     at_most,
 )
 from reachp2p_sim.papers.execute import CaseFailed, Report, execute
-from reachp2p_sim.papers.figure import Axis, Series, chart
+from reachp2p_sim.papers.figure import BOTTOM, HEIGHT, LEFT, Axis, Series, chart
 from reachp2p_sim.papers.page import PICTURES, PageError, write
 from reachp2p_sim.papers.show import markdown
 
@@ -203,7 +203,15 @@ def test_a_chart_is_well_formed_and_shows_every_series() -> None:
 
 
 def test_a_chart_of_equal_values_has_a_scale() -> None:
-    ElementTree.fromstring(chart("flat", Axis("x"), Axis("y"), [Series("s", [(1.0, 2.0), (1.0, 2.0)])]))
+    root = ElementTree.fromstring(
+        chart("flat", Axis("x"), Axis("y"), [Series("s", [(1.0, 2.0), (1.0, 2.0)])])
+    )
+    texts = {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"1", "1.2", "2", "2.2", "3"} <= texts  # one above the value, in round steps
+    points = [(dot.get("cx"), dot.get("cy")) for dot in root.iter("{http://www.w3.org/2000/svg}circle")]
+    assert (
+        points == [(f"{LEFT:.1f}", f"{HEIGHT - BOTTOM:.1f}")] * 2
+    )  # the value is the lower end of both axes
 
 
 # The command
