@@ -26,7 +26,7 @@ import msgspec
 
 from reachp2p_sim.campaign.plan import Plan
 from reachp2p_sim.running import code_version
-from reachp2p_sim.running.run import UsageError, find_scenario
+from reachp2p_sim.running.configuration import UsageError, files_of
 
 PLAN, RUNS, SUMMARY, TABLE = "campaign.json", "runs.jsonl", "summary.json", "runs.parquet"
 VERDICTS = ("pass", "fail", "error")
@@ -59,11 +59,8 @@ def about(plan: Plan) -> About:
 
 
 def _files(plan: Plan) -> dict[str, str]:
-    found = {name: find_scenario(name) for name in plan.scenarios}
-    names = [name for name, scenario in found.items() if scenario.file is not None and Path(name).is_file()]
-    names += [name for name in found if name.endswith(".py")]
-    names += [name for scenario in found.values() for name in scenario.checker_files]
-    return {name: sha256(Path(name).read_bytes()).hexdigest() for name in sorted(names)}
+    names = sorted({file for name in plan.scenarios for file in files_of(name)})
+    return {name: sha256(Path(name).read_bytes()).hexdigest() for name in names}
 
 
 class Folder:

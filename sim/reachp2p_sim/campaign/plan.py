@@ -9,7 +9,7 @@ from itertools import product
 
 import msgspec
 
-from reachp2p_sim.running.run import RunConfig, UsageError, check
+from reachp2p_sim.running.configuration import RunConfig, UsageError, check, short_name
 
 RUNS_MAX = 1_000_000
 """Runs in one campaign: its results are summed up in memory, about a kilobyte each."""
@@ -96,7 +96,7 @@ class Cell:
     @property
     def name(self) -> str:
         """For people: `partition path_loss=0.1`."""
-        return " ".join([self.scenario, *(f"{key}={value}" for key, value in self.point.items())])
+        return " ".join([short_name(self.scenario), *(f"{key}={value}" for key, value in self.point.items())])
 
 
 @dataclass(slots=True, frozen=True)

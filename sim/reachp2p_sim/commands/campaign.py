@@ -75,14 +75,21 @@ def campaign(
     from reachp2p_sim.campaign.folder import Unfinished
     from reachp2p_sim.campaign.plan import SHORT_NAMES, Plan
     from reachp2p_sim.campaign.plan import grid as grid_of
-    from reachp2p_sim.running.run import UsageError
+    from reachp2p_sim.running.configuration import UsageError, located
 
     try:
         plan = None
         if names or not resume:
             wanted = {SHORT_NAMES.get(key, key): value for key, value in pairs(settings).items()}
             plan = Plan(
-                tuple(names or ()), seeds, first_seed, nodes, mutant, wanted, grid_of(grid or ()), determinism
+                tuple(map(located, names or ())),
+                seeds,
+                first_seed,
+                nodes,
+                mutant,
+                wanted,
+                grid_of(grid or ()),
+                determinism,
             )
             plan.check()
         with _folder(plan, store / CAMPAIGNS, out, resume) as folder:
@@ -140,6 +147,8 @@ def _folder(plan: Plan | None, store: Path, out: Path | None, resume: bool) -> F
 
 
 def _print(summary: dict[str, Any]) -> None:
+    from reachp2p_sim.running.configuration import short_name
+
     for cell in summary["cells"]:
         rate = cell["failure_rate"]
         lost = f", {cell['lost']} lost" if cell["lost"] else ""
@@ -155,17 +164,21 @@ def _print(summary: dict[str, Any]) -> None:
             )
     _print_coverage(summary)
     for failure in summary["failures"][:FAILURES_SHOWN]:
-        print(f"  {failure['scenario']}, seed {failure['seed']}: {failure['what']}")
+        print(f"  {short_name(failure['scenario'])}, seed {failure['seed']}: {failure['what']}")
     for gone in summary["lost_runs"][:FAILURES_SHOWN]:
-        print(f"  {gone['scenario']}, seed {gone['seed']} is lost: {gone['what'].strip().splitlines()[-1]}")
+        print(
+            f"  {short_name(gone['scenario'])}, seed {gone['seed']} is lost: {gone['what'].strip().splitlines()[-1]}"
+        )
     effort = summary["effort"]
     simulated = f"{summary['simulated_seconds']:.0f} s simulated in {effort['cpu_seconds']:.0f} s of CPU"
     print(f"{summary['runs']} runs, {simulated}; digest {summary['digest'][:16]}; {summary['folder']}")
 
 
 def _print_coverage(summary: dict[str, Any]) -> None:
+    from reachp2p_sim.running.configuration import short_name
+
     for name in summary["scenarios"]:
         entries = [entry for entry in summary["coverage"] if entry["scenario"] == name and entry["runs"]]
         if entries:
             seen = "  ".join(f"{entry['branch']} {entry['share']['value']:.0%}" for entry in entries)
-            print(f"{name} saw in so many runs: {seen}")
+            print(f"{short_name(name)} saw in so many runs: {seen}")

@@ -43,7 +43,7 @@ def replay(
         past = past_run(what)
     except UsageError as error:
         usage(str(error))
-    tell_other_code(past.code)
+    tell_other_code(past.code, past.config)
     result, code = carry_out(past.config, Keep(None if no_store else store, log, record), False, as_json)
     if past.digest == result.trace_digest:
         print("the same trace as before", file=sys.stderr)

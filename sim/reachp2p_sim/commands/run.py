@@ -86,7 +86,7 @@ def run(
         config = RunConfig(name, seed, nodes, mutant, chosen)
     except UsageError as error:
         usage(str(error))
-    tell_other_code(code)
+    tell_other_code(code, config)
     if pace is not None and not watch:
         usage("--pace means nothing without --watch")
     keep = Keep(None if no_store else store, log, record)
@@ -113,15 +113,19 @@ class Keep:
     record: Path | None = None
 
 
-def tell_other_code(code: str | None) -> None:
-    """Say on stderr that a line or a folder is of other code than this, if it is."""
-    from reachp2p_sim.running import code_version
+def tell_other_code(code: str | None, config: RunConfig) -> None:
+    """Say on stderr that a line or a folder is of other code than this, or of other files of the user's, if it is."""
+    from reachp2p_sim.running.configuration import code_of, located
 
-    if code is not None and code != code_version.code():
-        print(
-            f"reachp2p-sim: that run was made by the code {code} and this is {code_version.code()}: it may differ",
-            file=sys.stderr,
-        )
+    if code is None:
+        return
+    then, _, files_then = code.partition("+")
+    now, _, files_now = code_of(config.scenario).partition("+")
+    if then != now:
+        say(f"that run was made by the code {then} and this is {now}: it may differ")
+    elif files_then not in ("", files_now):
+        what = "cannot be used any more" if files_now == "gone" else "has changed since, or a file that it names"
+        say(f"{located(config.scenario)} {what}: the run may differ")
 
 
 def carry_out(
@@ -193,7 +197,11 @@ def _keep(
 
 def print_result(result: RunResult) -> None:
     """Verdict and figures on stdout; what the core raised on stderr."""
-    print(f"{result.scenario}, {result.nodes} nodes, seed {result.seed}: {result.verdict.upper()}")
+    from reachp2p_sim.running.configuration import short_name
+
+    print(
+        f"{short_name(result.scenario)}, {result.nodes} nodes, seed {result.seed}: {result.verdict.upper()}"
+    )
     print(f"  trace digest   {result.trace_digest}")
     print(f"  simulated      {result.simulated_seconds:.1f} s in {result.cpu_seconds:.1f} s of CPU")
     print(f"  delivered      {result.messages} datagrams and frames, {result.events} events")

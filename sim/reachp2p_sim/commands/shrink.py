@@ -36,7 +36,7 @@ def shrink(
 
     try:
         past = past_run(what)
-        tell_other_code(past.code)
+        tell_other_code(past.code, past.config)
         try:
             trial = Trial(past.config, _budget(budget))
         except StoryDemands as demands:

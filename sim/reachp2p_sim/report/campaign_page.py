@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from reachp2p_sim.report import words
 from reachp2p_sim.report.page import static, template
+from reachp2p_sim.running.configuration import short_name
 
 PAGE = "campaign.html"
 SQUARES_MAX = 400
@@ -248,7 +249,7 @@ def _spreads(summary: dict[str, Any], runs: dict[int, list[Row]]) -> list[dict[s
 
 
 def _point(cell: dict[str, Any]) -> str:
-    return str(cell["name"]).removeprefix(cell["scenario"]).strip() or "all seeds"
+    return str(cell["name"]).removeprefix(short_name(cell["scenario"])).strip() or "all seeds"
 
 
 def _histogram(values: list[float], top: float) -> Markup:

@@ -22,7 +22,7 @@ from reachp2p_sim.report import curves, diagram, words
 from reachp2p_sim.report.narrative import tell
 from reachp2p_sim.report.spans import spans
 from reachp2p_sim.report.strip import strip
-from reachp2p_sim.running.configuration import find_scenario
+from reachp2p_sim.running.configuration import find_scenario, short_name
 
 PACKAGE = "reachp2p_sim.report"
 SCRIPTS = ("report.js", "diagram.js")
@@ -35,7 +35,7 @@ def render(findings: Findings, summary: dict[str, Any]) -> str:
     bands = [span for span in found if span.hosts is None]
     protocol = findings.world.protocol
     return template("page.html.j2").render(
-        title=f"{summary['scenario']}, seed {summary['seed']}",
+        title=f"{short_name(summary['scenario'])}, seed {summary['seed']}",
         style=static("report.css"),
         scripts=[static(name) for name in SCRIPTS],
         run=summary,
@@ -74,6 +74,7 @@ def environment() -> Environment:
     )
     for name in ("seconds", "moment", "count", "size", "share", "plural", "names"):
         made.filters[name] = getattr(words, name)
+    made.filters["scenario"] = short_name
     return made
 
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reachp2p_sim.results.lookup import Entry, StoredRun
-from reachp2p_sim.running import code_version
-from reachp2p_sim.running.configuration import RunConfig
+from reachp2p_sim.running.configuration import RunConfig, code_of
 from reachp2p_sim.running.run import run_scenario
 
 CONTEXT = 4
@@ -68,7 +67,11 @@ def compare(left: StoredRun, right: StoredRun, *, replay: bool = True) -> Differ
     if result.same:
         return result
     result.history = _history(left.history, right.history)
-    stale = [run.name for run in (left, right) if run.summary["environment"]["code"] != code_version.code()]
+    stale = [
+        run.name
+        for run in (left, right)
+        if run.summary["environment"]["code"] != code_of(run.config.scenario)
+    ]
     if not replay:
         result.trace_unknown = "the runs were not made again"
     elif stale:

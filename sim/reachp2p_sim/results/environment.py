@@ -8,16 +8,16 @@ import sys
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from reachp2p_sim.running.code_version import code, release
+from reachp2p_sim.running.code_version import release
 
 LIBRARIES = ("msgspec", "cbor2", "cryptography")
 
 
-def describe() -> dict[str, Any]:
-    """Versions of this code, of Python and of the libraries that the core stands on, and the machine."""
+def describe(code: str) -> dict[str, Any]:
+    """The code that made a run, versions of this release, of Python and of the libraries that the core stands on, and the machine."""
     return {
         "reachp2p": release(),
-        "code": code(),
+        "code": code,
         "python": f"{platform.python_implementation()} {platform.python_version()}",
         "platform": platform.platform(terse=True),
         "machine": platform.machine(),

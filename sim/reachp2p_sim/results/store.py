@@ -24,6 +24,7 @@ from reachp2p_sim.recording.findings import Findings
 from reachp2p_sim.recording.recorder import Recorder
 from reachp2p_sim.report.page import render
 from reachp2p_sim.results import environment
+from reachp2p_sim.running.configuration import is_file, located
 from reachp2p_sim.running.run import RunConfig, RunResult
 
 DEFAULT = "store"
@@ -103,11 +104,11 @@ def summarize(
     return {
         **result.to_json(),
         "recording": findings.summary(),
-        "environment": environment.describe(),
+        "environment": environment.describe(result.code),
         "made_at": None if made_at is None else f"{made_at:%Y-%m-%dT%H:%M:%SZ}",
         "wall_seconds": round(wall_seconds, 3),
         "config": {
-            "scenario": config.scenario,
+            "scenario": located(config.scenario),
             "seed": config.seed,
             "nodes": config.nodes,
             "mutant": config.mutant,
@@ -133,7 +134,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 def _folder_name(scenario: str) -> str:
     """A scenario's name; of one in a file, wherever that is, the file's name without its ending."""
-    return Path(scenario).stem if scenario.endswith((".toml", ".py")) else scenario
+    return Path(scenario).stem if is_file(scenario) else scenario
 
 
 def _write(path: Path, parts: Iterable[str]) -> None:

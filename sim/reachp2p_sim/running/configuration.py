@@ -6,10 +6,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +61,13 @@ class RunConfig:
     mutant: str | None = None
     set: Mapping[str, str] = field(default_factory=dict)
 
-    def line(self) -> str:
-        """The one line that repeats this run, with the code that made it: under other code it may go otherwise."""
-        return f"{self.command()} --code {code_version.code()}"
+    def line(self, code: str | None = None) -> str:
+        """The one line that repeats this run, with the code that made it, or would make it now."""
+        return f"{self.command()} --code {code or code_of(self.scenario)}"
 
     def command(self) -> str:
-        """The command that runs this."""
-        words = ["reachp2p-sim", "run", self.scenario]
+        """The command that runs this, from whatever folder."""
+        words = ["reachp2p-sim", "run", located(self.scenario)]
         if self.nodes is not None:
             words += ["--nodes", str(self.nodes)]
         words += ["--seed", str(self.seed)]
@@ -74,6 +76,44 @@ class RunConfig:
         for key in sorted(self.set):
             words += ["--set", f"{key}={self.set[key]}"]
         return shlex.join(words)
+
+
+def is_file(name: str) -> bool:
+    """Whether a scenario is named by a file of the user's, and not by a name that ships."""
+    return name.endswith((".toml", ".py"))
+
+
+def located(name: str) -> str:
+    """The same scenario from whatever folder: of a file its whole path."""
+    return os.path.abspath(name) if is_file(name) else name
+
+
+def short_name(name: str) -> str:
+    """The same scenario for a heading: of a file its name without the folder."""
+    return Path(name).name if is_file(name) else name
+
+
+def files_of(name: str) -> list[str]:
+    """The files that a scenario is read from, its own checkers among them. Raises `UsageError`."""
+    if not is_file(name):
+        return []
+    return sorted({located(name), *find_scenario(name).checker_files})
+
+
+def code_of(name: str) -> str:
+    """What decides a run besides its configuration: the digest of the code, and `+` that of the user's own files.
+
+    A file that cannot be used (any more) counts as `gone`.
+    """
+    if not is_file(name):
+        return code_version.code()
+    digest = sha256()
+    try:
+        for file in files_of(name):
+            digest.update(sha256(Path(file).read_bytes()).digest())
+    except (UsageError, OSError):
+        return f"{code_version.code()}+gone"
+    return f"{code_version.code()}+{digest.hexdigest()[:8]}"
 
 
 def check(config: RunConfig) -> None:
@@ -97,7 +137,9 @@ def find_scenario(name: str) -> Scenario:
             return _with_checkers(from_file(read_scenario(Path(name))), Path(name).parent)
         if name.endswith(".py"):
             return _in_python(Path(name))
-    except (ScenarioInvalid, OwnCodeInvalid, OSError) as error:
+    except OSError as error:
+        raise UsageError(f"{name}: {error.strerror or error}") from error
+    except (ScenarioInvalid, OwnCodeInvalid) as error:
         raise UsageError(str(error)) from error
     return SCENARIOS[_known("scenario", name, SCENARIOS)]
 

@@ -16,6 +16,7 @@ from reachp2p_sim.running.configuration import (
     RunConfig,
     UsageError,
     check,
+    code_of,
     conditions_of,
     find_scenario,
     options_of,
@@ -44,6 +45,8 @@ class RunResult:
     violation: dict[str, Any] | None
     error: str | None
     replay: str
+    code: str
+    """What made it (`configuration.code_of`)."""
     simulated_seconds: float
     cpu_seconds: float
     events: int
@@ -91,6 +94,7 @@ def run_scenario(
     if attach is not None:
         attach(world)
     world.limits.update(scenario.limits)
+    code = code_of(config.scenario)  # now, for a file of the user's may be another when the run has ended
     began_at = time.process_time()
     violation: Violation | None = None
     error: str | None = None
@@ -105,7 +109,7 @@ def run_scenario(
         except (Exception, SystemExit):  # noqa: BLE001 a defect, whatever it is, is reported with its seed
             error = traceback.format_exc()
     return _result(
-        config, scenario, options, world, coverage, violation, error, time.process_time() - began_at
+        config, scenario, options, world, coverage, violation, error, code, time.process_time() - began_at
     )
 
 
@@ -117,6 +121,7 @@ def _result(
     coverage: Coverage,
     violation: Violation | None,
     error: str | None,
+    code: str,
     cpu_seconds: float,
 ) -> RunResult:
     broken = violation.checker if violation is not None else None
@@ -142,7 +147,8 @@ def _result(
             "node": violation.node,
         },
         error=error,
-        replay=config.line(),
+        replay=config.line(code),
+        code=code,
         simulated_seconds=round(world.now, 6),
         cpu_seconds=round(cpu_seconds, 3),
         events=world.trace.events,

@@ -21,6 +21,7 @@ from reachp2p_sim.campaign.folder import RUNS, SUMMARY, TABLE, Folder, Unfinishe
 from reachp2p_sim.campaign.plan import Plan, grid
 from reachp2p_sim.campaign.pool import Lost, Pool, run_here
 from reachp2p_sim.campaign.progress import Progress
+from reachp2p_sim.cli import main
 from reachp2p_sim.running.run import RunConfig, RunResult, UsageError
 
 TINY = Plan(("steady", "lossy"), seeds=3, nodes=3, set={"seconds": "2"}, grid={"path_loss": ("0", "0.3")})
@@ -218,6 +219,23 @@ def test_a_scenario_file_must_not_change_between_two_parts(tmp_path: Path) -> No
     mine.write_text(OWN.replace("nothing", "something"))
     with pytest.raises(UsageError, match=r"mine\.toml has changed since this campaign was begun"):
         resumed(path)
+
+
+def test_a_campaign_over_a_file_goes_on_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.toml").write_text(OWN)
+    (tmp_path / "elsewhere").mkdir()
+    path = str(tmp_path / "c")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(
+        "sys.argv", ["", "campaign", "mine.toml", "--seeds", "2", "--workers", "1", "--out", path]
+    )
+    assert main() == 0
+    assert capsys.readouterr().out.startswith("mine.toml: 2 of 2 pass")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setattr("sys.argv", ["", "campaign", "--resume", "--workers", "1", "--out", path])
+    assert main() == 0
 
 
 def test_runs_can_be_made_twice_under_two_hash_seeds(tmp_path: Path) -> None:

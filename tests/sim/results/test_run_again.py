@@ -112,3 +112,70 @@ def test_a_campaign_gives_its_first_failure(command: Command, capsys: Capsys) ->
     captured = capsys.readouterr()
     assert json.loads(captured.out)["seed"] == 0
     assert "the same trace as before" in captured.err
+
+
+STORY = """
+from reachp2p_sim import Options, World, grow, scenario
+
+
+@scenario("mine", "some nodes meet", nodes=4, seconds=2.0)
+def mine(world: World, options: Options) -> None:
+    grow(world, options, work=False)
+    world.run(options.number("seconds"))
+"""
+FILE = """
+name = "mine"
+summary = "some nodes meet"
+nodes = 4
+
+[[steps]]
+do = "grow"
+work = false
+
+[[steps]]
+do = "run"
+seconds = 2
+"""
+
+
+@pytest.mark.parametrize(("name", "text"), [("mine.py", STORY), ("mine.toml", FILE)])
+def test_a_run_of_a_file_is_repeated_from_another_folder_until_the_file_is_another(
+    command: Command, capsys: Capsys, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    Path(name).write_text(text)
+    assert command("run", name, "--no-determinism", "--json") == 0
+    first = json.loads(capsys.readouterr().out)
+    stored = str(tmp_path / first["store"])
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert command("replay", stored, "--no-store") == 0
+    captured = capsys.readouterr()
+    assert captured.out.startswith(f"{name}, 4 nodes, seed 0: PASS")
+    assert captured.err == "the same trace as before\n"
+    assert command("replay", first["replay"], "--no-store") == 0
+    assert capsys.readouterr().err == ""
+    assert command("diff", stored, first["replay"]) == 0
+    capsys.readouterr()
+
+    (tmp_path / name).write_text(text.replace("=2.0", "=3.0").replace("= 2\n", "= 3\n"))
+    assert command("replay", stored, "--no-store") == 1
+    said = capsys.readouterr().err
+    assert f"{tmp_path / name} has changed since, or a file that it names: the run may differ" in said
+    assert "another trace" in said
+    (tmp_path / name).unlink()
+    assert command("replay", stored, "--no-store") == 2
+    said = capsys.readouterr().err
+    assert f"{tmp_path / name} cannot be used any more: the run may differ" in said
+    assert f"{tmp_path / name}: No such file or directory" in said
+
+
+def test_a_changed_checker_of_a_scenario_file_is_told(command: Command, capsys: Capsys) -> None:
+    checker = 'from reachp2p_sim import Checker\n\n\nclass Mine(Checker):\n    name = "mine"\n    invariant = "MINE"\n'
+    Path("mine.py").write_text(checker)
+    Path("mine.toml").write_text('checkers = ["mine.py"]\n' + FILE)
+    line = RunConfig("mine.toml").line()
+    assert command("replay", line, "--no-store") == 0
+    assert capsys.readouterr().err == ""
+    Path("mine.py").write_text(checker + "\n# changed\n")
+    assert command("replay", line, "--no-store") == 0
+    assert "mine.toml has changed since, or a file that it names" in capsys.readouterr().err
