@@ -124,7 +124,9 @@ def tell_other_code(code: str | None, config: RunConfig) -> None:
     if then != now:
         say(f"that run was made by the code {then} and this is {now}: it may differ")
     elif files_then not in ("", files_now):
-        what = "cannot be used any more" if files_now == "gone" else "has changed since, or a file that it names"
+        what = (
+            "cannot be used any more" if files_now == "gone" else "has changed since, or a file that it names"
+        )
         say(f"{located(config.scenario)} {what}: the run may differ")
 
 

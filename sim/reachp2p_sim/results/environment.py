@@ -14,7 +14,7 @@ LIBRARIES = ("msgspec", "cbor2", "cryptography")
 
 
 def describe(code: str) -> dict[str, Any]:
-    """The code that made a run, versions of this release, of Python and of the libraries that the core stands on, and the machine."""
+    """What made a run: `code`, versions of this release, Python and the libraries below the core, and the machine."""
     return {
         "reachp2p": release(),
         "code": code,
