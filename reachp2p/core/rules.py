@@ -28,7 +28,9 @@ class Rules(msgspec.Struct, frozen=True):
     """Lifeguard §IV.B: accusers shorten the timer from its maximum. Off: it is S_min, and only the first accuser that a
     member hears of is passed on."""
     buddy: bool = True
-    """Lifeguard §IV.C: whoever is doubted is told first of all, in each datagram it is sent."""
+    """Lifeguard §IV.C: a ping tells a suspect first of all that it is doubted."""
+    buddy_always: bool = True
+    """So does every other datagram to it, and to a member held DEAD (of our own; nothing without `buddy`)."""
     own_verdict: bool = True
     """Verify before burying: DEAD needs an own probe that failed, and nobody's word kills. Off: the timer is enough,
     and DEAD is gossiped and believed (SWIM's Confirm)."""

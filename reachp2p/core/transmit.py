@@ -34,7 +34,7 @@ from reachp2p.core.settings import Settings
 from reachp2p.core.trust.signer import Signer
 from reachp2p.core.wire.datagram import OVERHEAD_BYTES, DatagramWriter
 from reachp2p.core.wire.engine_codec import CODEC, Codec
-from reachp2p.core.wire.messages import AccusationUpdate, Ack, Reply, Request
+from reachp2p.core.wire.messages import AccusationUpdate, Ack, Ping, Reply, Request
 
 ARRAY_HEAD_BYTES = 3
 DOUBTED = (MemberState.SUSPECT, MemberState.DEAD)
@@ -49,12 +49,13 @@ it is durable: what names it is dropped, too."""
 class _Parcel:
     """What one node is sent in this round."""
 
-    __slots__ = ("address", "encoded", "node", "piggyback")
+    __slots__ = ("address", "encoded", "node", "piggyback", "pings")
 
-    def __init__(self, node: NodeId, address: Address, piggyback: bool) -> None:
+    def __init__(self, node: NodeId, address: Address, piggyback: bool, pings: bool) -> None:
         self.node = node
         self.address = address
         self.piggyback = piggyback
+        self.pings = pings
         self.encoded: list[bytes] = []
 
 
@@ -202,7 +203,7 @@ class Transmitter:
         message = item.message
         travels_alone = type(message) is Ack and message.origin is not None  # the helper forwards it whole
         carries_news = item.piggyback and (self._rules.infection or message is None)
-        return _Parcel(item.node, address, carries_news and not travels_alone)
+        return _Parcel(item.node, address, carries_news and not travels_alone, type(message) is Ping)
 
     def _hold(self, item: ToNode | ToLink) -> bool:
         """Whether a message that names tickets must not leave now: it waits, or is dropped."""
@@ -233,6 +234,7 @@ class Transmitter:
                 out.append(parcel)
             else:
                 first.piggyback = first.piggyback or parcel.piggyback
+                first.pings = first.pings or parcel.pings
                 parcel = first
         if message is not None:
             parcel.encoded.append(self._codec.encode(message))
@@ -248,7 +250,7 @@ class Transmitter:
             body.append(encoded)
             used += len(encoded)
         if parcel.piggyback and (member := self._table.get(parcel.node)) is not None:
-            if member.state in DOUBTED and self._rules.buddy:
+            if member.state in DOUBTED and self._is_told(parcel, member.state):
                 doubt = self._detector.doubt(member, now)
                 if doubt is not None:
                     told = self._codec.encode(AccusationUpdate(accusation=doubt))
@@ -259,6 +261,11 @@ class Transmitter:
                 body += self._queue.take(self._room - used, self._transmit_limit())
         if body:
             done.append(self._datagram(parcel, body))
+
+    def _is_told(self, parcel: _Parcel, state: MemberState) -> bool:
+        """Whether a member in doubt is told so with this datagram."""
+        rules = self._rules
+        return rules.buddy and (rules.buddy_always or (parcel.pings and state is MemberState.SUSPECT))
 
     def _transmit_limit(self) -> int:
         if not self._rules.infection:

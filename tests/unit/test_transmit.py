@@ -57,6 +57,10 @@ def ping(number: int = 1) -> Ping:
     return Ping(nonce=number.to_bytes(8, "big"))
 
 
+def ack(number: int = 1) -> Ack:
+    return Ack(nonce=number.to_bytes(8, "big"))
+
+
 class FakeLinks:
     """Frames that say what was transmitted on which link."""
 
@@ -270,6 +274,17 @@ def test_whoever_is_doubted_is_told_so_in_every_datagram(desk: Desk, state: Memb
 def test_without_the_buddy_system_whoever_is_doubted_is_not_told_first() -> None:
     desk = Desk(rules=Rules(buddy=False))
     desk.watch.table.doubt(ANN.node, MemberState.SUSPECT, 0.0, "")
+    assert desk.bodies(ToNode(ANN.node, ping())) == [(ANN.node, [ping()])]
+
+
+def test_the_buddy_system_of_lifeguard_tells_suspects_with_pings_alone() -> None:
+    desk = Desk(rules=Rules(buddy_always=False))
+    desk.watch.table.doubt(ANN.node, MemberState.SUSPECT, 0.0, "")
+    ((_, messages),) = desk.bodies(ToNode(ANN.node, ack()), ToNode(ANN.node, ping()))
+    assert [type(message) for message in messages] == [Ack, Ping, AccusationUpdate]
+    assert desk.bodies(ToNode(ANN.node, ack())) == [(ANN.node, [ack()])]
+    assert desk.bodies(ToNode(ANN.node, None)) == []
+    desk.watch.table.doubt(ANN.node, MemberState.DEAD, 0.0, "")
     assert desk.bodies(ToNode(ANN.node, ping())) == [(ANN.node, [ping()])]
 
 

@@ -364,7 +364,10 @@ class Detector:
         if accuser != self._own and not self._rules.infection:
             return
         update = self._codec.encode(AccusationUpdate(accusation=accusation))
-        self._queue.put(Kind.ACCUSATION, (suspicion.node, accuser), update)
+        slot = (suspicion.node, accuser)
+        if not self._rules.own_verdict:  # memberlist's queue has one place for all that is said of a member
+            slot = _confirm_slot(suspicion.node)
+        self._queue.put(Kind.ACCUSATION, slot, update)
         suspicion.spread[accuser] = None
 
     def _sign(self, about: Suspicion | Member, grade: Grade, started: float, now: float) -> bytes:

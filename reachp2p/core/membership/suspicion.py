@@ -82,7 +82,8 @@ class Suspicion(msgspec.Struct):
     timer_ended: bool = False
 
     def hear(self, accuser: NodeId, grade: Grade) -> bool:
-        """Note another member's accusation; true if it changed what is known (and is worth passing on)."""
+        """Note another member's accusation; true if it is worth passing on. Of accusers who know no more than others
+        that is K + 1, ourselves included (Lifeguard §IV.B): further ones shorten nothing."""
         is_first_refusal = grade >= Grade.REFUSAL and not self.refused_elsewhere
         self.refused_elsewhere = self.refused_elsewhere or is_first_refusal
         return self._keep(accuser, grade) or is_first_refusal
@@ -96,13 +97,14 @@ class Suspicion(msgspec.Struct):
                 return False
             self.others[accuser] = grade
             return True
+        is_enough = len(self.others) + self.own >= kept_accusers(self.expected)
         if len(self.others) >= kept_accusers(self.expected):
             highest = max(self.others)
             if accuser > highest:
                 return False
             del self.others[highest]
         self.others[accuser] = grade
-        return True
+        return not is_enough or grade >= Grade.REFUSAL
 
     @property
     def confirmations(self) -> int:

@@ -15,6 +15,7 @@ from reachp2p.core.rules import Rules
 from reachp2p.core.settings import Protocol
 
 MEMBERLIST_RULES = Rules(
+    buddy_always=False,
     own_verdict=False,
     accusation_ages=False,
     adaptive_timeout=False,

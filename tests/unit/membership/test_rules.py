@@ -94,6 +94,15 @@ def test_a_confirm_stops_circulating_when_its_subject_refutes() -> None:
     assert told(watch) == []
 
 
+def test_without_own_verdict_only_the_latest_word_about_a_member_circulates() -> None:
+    watch = watching(own_verdict=False)
+    for accuser in (4, 2, 3):
+        watch.accuse(Author(accuser).accusation(ANN.head()))
+    assert [c.fact.accuser for c in told(watch)] == [node_id(3)]
+    watch.meet(ANN.head(incarnation=1))
+    assert told(watch) == []
+
+
 def test_with_final_death_a_higher_incarnation_changes_nothing_and_a_new_life_does() -> None:
     watch = watching(own_verdict=False, refutable_death=False)
     watch.accuse(Author(2).accusation(ANN.head(), Grade.DEAD))

@@ -119,6 +119,17 @@ def test_our_own_doubt_is_one_of_the_confirmations() -> None:
     assert doubt.confirmations == 1
 
 
+def test_accusers_beyond_those_that_shorten_the_timer_are_not_worth_passing_on() -> None:
+    doubt = suspicion()
+    assert all(doubt.hear(node_id(number), Grade.SILENCE) for number in (9, 8, 7, 6))
+    assert not doubt.hear(node_id(2), Grade.SILENCE)  # kept, as the lowest; nothing changes for anybody
+    assert node_id(2) in doubt.others
+    assert doubt.hear(node_id(3), Grade.REFUSAL)
+    mine = suspicion()
+    mine.own = True
+    assert [mine.hear(node_id(number), Grade.SILENCE) for number in (9, 8, 7, 6)] == [True] * 3 + [False]
+
+
 def test_one_member_confirms_once_however_often_it_speaks() -> None:
     doubt = suspicion()
     assert doubt.hear(node_id(2), Grade.SILENCE)
