@@ -14,6 +14,7 @@ import typer
 from reachp2p_sim.commands.campaign import campaign
 from reachp2p_sim.commands.diff import diff
 from reachp2p_sim.commands.explore import explore
+from reachp2p_sim.commands.mutants import mutants
 from reachp2p_sim.commands.paper import paper
 from reachp2p_sim.commands.replay import replay
 from reachp2p_sim.commands.report import report
@@ -106,6 +107,7 @@ app.command()(replay)
 app.command()(shrink)
 app.command()(campaign)
 app.command()(explore)
+app.command()(mutants)
 app.command()(paper)
 app.command()(diff)
 app.command()(report)

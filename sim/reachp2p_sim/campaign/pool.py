@@ -2,7 +2,8 @@
 
 Each worker has a pipe of its own and nothing in common with the others, so that one that is killed, by the kernel for
 want of memory say, takes nothing with it but the run it was at. That run is given to another worker once; if it kills
-that one too it is lost, which is reported. A worker always has its next run waiting, so that it never waits for us.
+that one too it is lost, which is reported. A worker whose runs are short has its next one waiting, so that it never
+waits for us.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ from reachp2p_sim.running.run import RunConfig, RunResult, run_scenario
 
 HANDED_OUT = 2
 """Runs that a worker has at once: the one it is at, and the next."""
+SHORT_SECONDS = 0.25
+"""A run that takes longer loses nothing by being handed out when the one before has ended (a millisecond), and at the
+end of a campaign it does not wait for one worker while another has nothing to do."""
 ATTEMPTS = 2
 START_SECONDS_MAX = 120.0
 """For a new worker to import the simulator, on a machine that has much else to do."""
@@ -61,6 +65,9 @@ class _Worker:
     deadline: float = 0.0
     """When the run it is at, or its start, has taken too long."""
     is_late: bool = False
+    heard_at: float = 0.0
+    room: int = 1
+    """How many runs it may have."""
 
 
 class Pool:
@@ -103,15 +110,19 @@ class Pool:
             is_more = task is not None
             return task
 
+        def feed(worker: _Worker) -> None:
+            while len(worker.tasks) < worker.room and (task := next_task()) is not None:
+                self._hand_out(worker, task)
+
         while True:
             for worker in self._fill():
-                while len(worker.tasks) < HANDED_OUT and (task := next_task()) is not None:
-                    self._hand_out(worker, task)
+                feed(worker)
             if not any(worker.tasks for worker in self._workers) and not again:
                 return
             for worker in self._due():
                 ended = self._hear(worker)
                 if ended is not None:
+                    feed(worker)  # before anybody does anything with the result
                     yield ended
                 if worker not in self._workers:
                     yield from self._bury(worker, again)
@@ -154,12 +165,15 @@ class Pool:
         except (EOFError, OSError):
             self._workers.remove(worker)
             return None
+        now = monotonic()
         if not worker.is_ready:
             worker.is_ready = True
             ended = None
         else:
             ended = (worker.tasks.popleft(), said)
-        worker.deadline = monotonic() + self._run_seconds_max
+            worker.room = HANDED_OUT if now - worker.heard_at < SHORT_SECONDS else 1
+        worker.heard_at = now
+        worker.deadline = now + self._run_seconds_max
         return ended
 
     def _bury(self, worker: _Worker, again: deque[Task]) -> Iterator[Outcome]:

@@ -31,11 +31,14 @@ if TYPE_CHECKING:
 CAMPAIGNS = "campaigns"
 LATEST = "latest"
 FAILURES_SHOWN = 5
+ALL = "all"
+"""Instead of names: every scenario that ships."""
 
 
 def campaign(
     names: Annotated[
-        list[str] | None, typer.Argument(metavar="SCENARIO…", help="As `reachp2p-sim list` names them.")
+        list[str] | None,
+        typer.Argument(metavar="SCENARIO…", help="As `reachp2p-sim list` names them; or `all`."),
     ] = None,
     seeds: Annotated[
         int, typer.Option(min=1, help="How many seeds for each scenario and point of the grid.")
@@ -76,13 +79,15 @@ def campaign(
     from reachp2p_sim.campaign.plan import SHORT_NAMES, Plan
     from reachp2p_sim.campaign.plan import grid as grid_of
     from reachp2p_sim.running.configuration import UsageError, located
+    from reachp2p_sim.scenarios import SCENARIOS
 
     try:
         plan = None
         if names or not resume:
             wanted = {SHORT_NAMES.get(key, key): value for key, value in pairs(settings).items()}
+            scenarios = tuple(sorted(SCENARIOS) if names == [ALL] else map(located, names or ()))
             plan = Plan(
-                tuple(map(located, names or ())),
+                scenarios,
                 seeds,
                 first_seed,
                 nodes,

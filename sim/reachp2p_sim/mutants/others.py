@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 from typing import Any, TypeVar
+from zlib import crc32
 
 from reachp2p.core.dissemination.broadcast_queue import BroadcastQueue
 from reachp2p.core.ids import NodeId
@@ -144,16 +145,16 @@ def choice_by_hash(patches: Patches) -> None:
 
 
 @mutant(
-    "owner-by-hash",
-    "the owner of a key is chosen by Python's hash and the number of instances",
+    "owner-by-count",
+    "the owner of a key is its checksum modulo the number of instances",
     scenario="crash",
     caught_by="placement",
     nodes=8,
 )
-def owner_by_hash(patches: Patches) -> None:
+def owner_by_count(patches: Patches) -> None:
     def broken(self: Ring, key: str) -> InstanceKey | None:
         instances = sorted(self.weights)
-        return instances[hash(key) % len(instances)] if instances else None
+        return instances[crc32(key.encode()) % len(instances)] if instances else None
 
     patches.replace(Ring, "owner", broken)
 

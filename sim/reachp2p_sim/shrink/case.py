@@ -136,8 +136,9 @@ def _simpler(step: Step) -> Iterator[Step]:
             if isinstance(value, tuple) and len(value) > 1 and not isinstance(step, AddNodes):
                 for index in range(len(value)):
                     yield _changed(step, field.name, value[:index] + value[index + 1 :])
-        elif not field.required and value != default_of(field):
-            yield _changed(step, field.name, default_of(field))
+        elif not field.required:
+            if value != default_of(field):
+                yield _changed(step, field.name, default_of(field))
         elif isinstance(value, float) and value != round(value):
             yield _changed(step, field.name, float(round(value)))
         if isinstance(value, dict):

@@ -19,6 +19,8 @@ from reachp2p_sim.steps.processes import AddNodes
 
 OTHER_SEEDS = 3
 ROUNDS_MAX = 10
+TIME_SAVED_MIN = 1e-6
+"""Seconds; what differs by less is the same time, rounded."""
 
 
 def reduce(trial: Trial, said: Callable[[str], None] = lambda _: None) -> Case:
@@ -94,15 +96,15 @@ def _details(trial: Trial, seeds: tuple[int, ...]) -> None:
 
 def _times(trial: Trial, seeds: tuple[int, ...]) -> None:
     for number in range(len(trial.case.steps) + 1):
-        while number <= len(trial.case.steps) and _first(trial, _shorter(trial.case, number), seeds):
+        while number <= len(trial.case.steps) and _first(trial, shorter(trial.case, number), seeds):
             pass
 
 
-def _shorter(case: Case, number: int) -> Iterator[Case]:
+def shorter(case: Case, number: int) -> Iterator[Case]:
     """With less time before a step, or a rounder one."""
     gap = case.gap(number)
     for better in (0.0, floor(gap / 2), float(floor(gap)), floor(gap * 10) / 10):
-        if better < gap:
+        if gap - better > TIME_SAVED_MIN:
             yield case.shifted(number, better)
 
 

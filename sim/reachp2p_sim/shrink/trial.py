@@ -106,6 +106,7 @@ class Trial:
         constants = msgspec.to_builtins(world.protocol)
         self._protocol = {key: value for key, value in constants.items() if value != default[key]}
         self._limits = dict(world.limits)
+        self._passed: set[tuple[str, int]] = set()
         self.result = result
         self.case = case_of(world.performed, float(ceil(world.now)), config.seed)
         budget.begin()
@@ -125,9 +126,16 @@ class Trial:
     def fails(self, case: Case, seeds: Sequence[int] = ()) -> bool:
         """Whether a case fails in the same way, with its seed or another; `case` is then that one, cut at its end.
 
-        Raises `BudgetSpent`.
+        What has been seen not to is not run again. Raises `BudgetSpent`.
         """
-        return any(self._fails(replace(case, seed=seed)) for seed in (case.seed, *seeds))
+        text = self.text(case)
+        for seed in dict.fromkeys((case.seed, *seeds)):
+            if (text, seed) in self._passed:
+                continue
+            if self._fails(replace(case, seed=seed)):
+                return True
+            self._passed.add((text, seed))
+        return False
 
     def _fails(self, case: Case) -> bool:
         self.budget.spend()

@@ -13,10 +13,11 @@ from reachp2p_sim.running.run import RunConfig, UsageError, run_scenario
 from reachp2p_sim.running.scenario_file import Timed
 from reachp2p_sim.shrink.case import Case
 from reachp2p_sim.shrink.delta import smallest
-from reachp2p_sim.shrink.reduce import reduce
+from reachp2p_sim.shrink.reduce import reduce, shorter
 from reachp2p_sim.shrink.trial import Budget, StoryDemands, Trial
 from reachp2p_sim.steps.paths import Heal, Partition
 from reachp2p_sim.steps.processes import AddNodes, Clone, Crash, Pause, Restart, Start
+from reachp2p_sim.steps.work import OfferAgent
 
 NODES_MAX, FAULTS_MAX = 6, 5
 """What a person can read."""
@@ -114,6 +115,19 @@ def test_a_step_is_made_simpler_one_thing_at_a_time() -> None:
     ]
 
 
+def test_a_value_that_everybody_would_say_is_not_made_rounder() -> None:
+    """Else it would be taken back and forth for ever."""
+    story = case((0.0, OfferAgent(hosts=("n00",))))
+    assert list(story.simpler(0)) == []
+
+
+def test_a_time_is_not_shortened_by_the_last_bit_of_a_float() -> None:
+    at, ends_at = 1.0, 2.7
+    assert ends_at - at > 1.7
+    gaps = [one.gap(1) for one in shorter(Case((Timed(Heal(), at),), ends_at, seed=1), 1)]
+    assert gaps == [0.0, 0.0, 1.0]
+
+
 def test_helpers_are_no_faults() -> None:
     assert STORY.faults == 3
     assert STORY.counts == {"nodes": 4, "steps": 6, "faults": 3, "seconds": 60.0}
@@ -150,6 +164,16 @@ def test_a_budget_ends_it_with_what_has_been_reached() -> None:
     trial = shrunk(RunConfig("pause", 1, 8, "never-refutes"), runs=4)
     assert trial.budget.spent == 4
     assert len(trial.case.machines) < 8
+
+
+def test_what_did_not_fail_is_not_run_again() -> None:
+    trial = Trial(RunConfig("pause", 1, 8, "never-refutes"), Budget(runs=20))
+    calm = trial.case.with_steps(trial.case.steps[:1])
+    spent = trial.budget.spent
+    assert not trial.fails(calm, (7,))
+    assert trial.budget.spent == spent + 2
+    assert not trial.fails(calm, (7, calm.seed))
+    assert trial.budget.spent == spent + 2
 
 
 def test_an_interrupt_ends_it_with_what_has_been_reached(monkeypatch: pytest.MonkeyPatch) -> None:
