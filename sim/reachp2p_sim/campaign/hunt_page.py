@@ -22,7 +22,8 @@ def put(path: Path, rows: Sequence[Found]) -> None:
     _, found_end, after = rest.partition(END)
     if not found_begin or not found_end:
         raise PageError(f"{path} has no place for the table: it needs the lines {BEGIN} and {END}")
-    body = "\n".join([*_table(rows), "", *_stories(rows)])
+    codes = ", ".join(sorted({row.code for row in rows}))
+    body = "\n".join([f"By the code {codes}.", "", *_table(rows), "", *_stories(rows)])
     path.write_text(f"{before}{BEGIN}\n{body}\n{END}{after}", encoding="utf-8")
 
 
