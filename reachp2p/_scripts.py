@@ -3,23 +3,40 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
+
+INTERRUPTED = 130
+"""128 and the number of SIGINT, as shells count."""
 
 
 def node_main() -> None:
     """`reachp2p`: the node program."""
     _need("node", "reachp2p")
-    from reachp2p_node.cli import main
+    with _interruptible("reachp2p"):
+        from reachp2p_node.cli import main
 
-    sys.exit(main())
+        sys.exit(main())
 
 
 def sim_main() -> None:
     """`reachp2p-sim`: the simulator."""
     _need("sim", "reachp2p-sim")
-    from reachp2p_sim.cli import main
+    with _interruptible("reachp2p-sim"):
+        from reachp2p_sim.cli import main
 
-    sys.exit(main())
+        sys.exit(main())
+
+
+@contextmanager
+def _interruptible(command: str) -> Iterator[None]:
+    """Ctrl-C while a program is still being loaded is a line and an exit code, as it is later, and no traceback."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"{command}: interrupted", file=sys.stderr)
+        sys.exit(INTERRUPTED)
 
 
 def _need(extra: str, command: str) -> None:

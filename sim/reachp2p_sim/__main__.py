@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import sys
 
-from reachp2p_sim.cli import main
+try:
+    from reachp2p_sim.cli import main
 
-sys.exit(main())
+    code = main()
+except KeyboardInterrupt:  # while the program was still being loaded
+    print("reachp2p-sim: interrupted", file=sys.stderr)
+    code = 130
+sys.exit(code)

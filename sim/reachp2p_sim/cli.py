@@ -1,11 +1,12 @@
 """The command line `reachp2p-sim`. Data on stdout, messages on stderr.
 
 Exit codes: 0 every checker passed, 1 a promise was broken (or the core raised), 2 the command was wrong,
-3 what was begun could not be finished and can be gone on with.
+3 what was begun could not be finished and can be gone on with, 130 Ctrl-C.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated
 
@@ -20,13 +21,19 @@ from reachp2p_sim.commands.replay import replay
 from reachp2p_sim.commands.report import report
 from reachp2p_sim.commands.run import run
 from reachp2p_sim.commands.shared import (
+    INTERRUPTED,
     PASS,
+    UNFINISHED,
     USAGE,
     AsJson,
     print_json,
+    say,
 )
 from reachp2p_sim.commands.shiviz import shiviz
 from reachp2p_sim.commands.shrink import shrink
+
+# Typer brings its own copy of click; this is the base of all that it says about options and arguments.
+UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     name="reachp2p-sim",
@@ -55,15 +62,39 @@ def _options(
 
 
 def main() -> int:
-    """Run the command line; returns the exit code."""
+    """Run the command line; every way it can end is one exit code and at most one message."""
     try:
-        app()
-    except SystemExit as done:
-        if done.code is None or isinstance(done.code, int):
-            return done.code or PASS
-        print(f"reachp2p-sim: {done.code}", file=sys.stderr)
+        code = _run()
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read what we print has gone, as `head` does
+        code = UNFINISHED
+    except OSError as error:  # a full disk under stdout, most of all
+        say(f"{error.filename or 'stdout'}: {error.strerror or error}")
+        code = UNFINISHED
+    if code == UNFINISHED:
+        _give_up_stdout()
+    return code
+
+
+def _run() -> int:
+    try:
+        ended = app(prog_name="reachp2p-sim", standalone_mode=False)
+    except UsageProblem as problem:
+        problem.show()  # type: ignore[attr-defined]  # click's, which typer does not declare
         return USAGE
-    return PASS
+    except (KeyboardInterrupt, typer.Abort):
+        ended = INTERRUPTED
+    if ended == INTERRUPTED:  # typer's own way to say Ctrl-C
+        say("interrupted")
+    return ended if isinstance(ended, int) else PASS
+
+
+def _give_up_stdout() -> None:
+    """What could not be written is not tried again at the end of the process."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @app.command("list")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -179,3 +181,36 @@ def test_a_campaign_goes_on_only_as_what_it_was(command: Command, capsys: Capsys
     assert command(*words, "--seeds", "1") == 2
     assert command(*words, "--seeds", "2", "--resume") == 2
     assert "holds another campaign: seeds is 1 there and 2 here" in capsys.readouterr().err
+
+
+def test_ctrl_c_is_a_line_and_an_exit_code(
+    command: Command, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("reachp2p_sim.running.run.run_scenario", interrupted)
+    assert command(*SHORT) == 130
+    assert capsys.readouterr().err == "reachp2p-sim: interrupted\n"
+
+
+IMPATIENT = """
+import runpy, sys
+
+class Impatient:
+    def find_spec(self, name, *_):
+        if name == "reachp2p_sim.cli":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Impatient())
+"""
+
+
+@pytest.mark.parametrize(
+    "start", ["from reachp2p._scripts import sim_main; sim_main()", "runpy.run_module('reachp2p_sim')"]
+)
+def test_ctrl_c_while_the_program_is_loaded_is_no_traceback(start: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", IMPATIENT + start], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (130, "reachp2p-sim: interrupted\n")

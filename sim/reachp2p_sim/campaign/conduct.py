@@ -11,12 +11,13 @@ from typing import Any, Protocol, TextIO
 import msgspec
 
 from reachp2p_sim.campaign.cluster import Cluster, ClusterFailed
-from reachp2p_sim.campaign.folder import SUMMARY, TABLE, Folder, Unfinished, read_about, write
+from reachp2p_sim.campaign.folder import SUMMARY, TABLE, Folder, Unfinished, read_about
 from reachp2p_sim.campaign.plan import Task
 from reachp2p_sim.campaign.pool import Lost, Outcome, Pool, Target, WorkersFailed, run, run_here, run_twice
 from reachp2p_sim.campaign.progress import Progress
 from reachp2p_sim.campaign.summary import Row, row_of, summarize
 from reachp2p_sim.campaign.table import parquet
+from reachp2p_sim.results.files import said_of, write_whole
 
 RUN_SECONDS_MAX = 3_600.0
 """How long one run may take, by the clock on the wall, before it is given up as lost."""
@@ -77,11 +78,11 @@ def conduct(folder: Folder, means: Means, stream: TextIO) -> dict[str, Any]:
     }
     summary["folder"] = str(folder.path)
     try:
-        write(folder.path / SUMMARY, msgspec.json.format(msgspec.json.encode(summary), indent=2))
-        write(folder.path / TABLE, parquet(folder.plan, rows))
+        write_whole(folder.path / SUMMARY, msgspec.json.format(msgspec.json.encode(summary), indent=2))
+        write_whole(folder.path / TABLE, parquet(folder.plan, rows))
     except OSError as error:
         if why is None:  # else it has been said why, and it may be this very disk
-            raise Unfinished(f"{error.filename}: {error.strerror}; {_how_to_go_on(folder)}") from error
+            raise Unfinished(f"{said_of(error)}; {_how_to_go_on(folder)}") from error
     if why is not None:
         raise why
     return summary

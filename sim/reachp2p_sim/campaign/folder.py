@@ -25,6 +25,7 @@ from typing import Any
 import msgspec
 
 from reachp2p_sim.campaign.plan import Plan
+from reachp2p_sim.results.files import said_of, write_whole
 from reachp2p_sim.running import code_version
 from reachp2p_sim.running.configuration import UsageError, files_of
 
@@ -95,10 +96,10 @@ class Folder:
             raise UsageError(f"{path} holds a campaign already: name another folder, or go on with --resume")
         try:
             path.mkdir(parents=True, exist_ok=True)
-            write(path / PLAN, msgspec.json.format(msgspec.json.encode(about(plan)), indent=2))
+            write_whole(path / PLAN, msgspec.json.format(msgspec.json.encode(about(plan)), indent=2))
             return cls(path, plan)
         except OSError as error:
-            raise UsageError(f"{path}: {error.strerror}") from error
+            raise UsageError(said_of(error)) from error
 
     @classmethod
     def reopen(cls, path: Path, plan: Plan | None) -> Folder:
@@ -167,20 +168,6 @@ def read_about(path: Path) -> About:
         raise UsageError(f"{path} holds no campaign: there is no {PLAN} in it") from None
     except (OSError, msgspec.DecodeError) as error:
         raise UsageError(f"{path / PLAN}: {error}") from error
-
-
-def write(path: Path, data: bytes) -> None:
-    """Write a file whole: whoever reads it sees the old one or the new one, also after a power cut."""
-    beside = path.with_name(f".{path.name}.new")
-    try:
-        with beside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
 
 
 def _difference(kept: Plan, wanted: Plan) -> str:

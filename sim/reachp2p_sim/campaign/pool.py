@@ -12,8 +12,9 @@ import signal
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import get_all_start_methods, get_context, parent_process
+from multiprocessing import get_all_start_methods, get_context, parent_process, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext, SpawnContext
 from multiprocessing.process import BaseProcess
@@ -132,7 +133,8 @@ class Pool:
         while len(self._workers) < self._size:
             ours, theirs = self._context.Pipe()
             process = self._context.Process(target=_work, args=(theirs, self._target), daemon=True)
-            process.start()
+            with _uninterrupted():
+                process.start()
             theirs.close()
             self._workers.append(_Worker(process, ours, deadline=monotonic() + START_SECONDS_MAX))
         return self._workers
@@ -201,6 +203,17 @@ def _context() -> ForkServerContext | SpawnContext:
     context = get_context("forkserver")
     context.set_forkserver_preload([__name__])
     return context
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Processes begun meanwhile never see Ctrl-C, from their first instruction on; we see it afterwards."""
+    resource_tracker.ensure_running()  # it lets signals through again when it starts: it must have started before
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _how(code: int | None) -> str:

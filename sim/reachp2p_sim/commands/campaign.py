@@ -21,6 +21,7 @@ from reachp2p_sim.commands.shared import (
     leave,
     pairs,
     print_json,
+    say,
     usage,
 )
 
@@ -78,6 +79,7 @@ def campaign(
     from reachp2p_sim.campaign.folder import Unfinished
     from reachp2p_sim.campaign.plan import SHORT_NAMES, Plan
     from reachp2p_sim.campaign.plan import grid as grid_of
+    from reachp2p_sim.results.files import said_of
     from reachp2p_sim.running.configuration import UsageError, located
     from reachp2p_sim.scenarios import SCENARIOS
 
@@ -100,8 +102,10 @@ def campaign(
         with _folder(plan, store / CAMPAIGNS, out, resume) as folder:
             means = Means(workers or os.cpu_count() or 1, dask, run_limit)
             summary = conduct(folder, means, sys.stderr)
-    except (UsageError, OSError) as error:
+    except UsageError as error:
         usage(str(error))
+    except OSError as error:
+        usage(said_of(error))
     except Unfinished as error:
         leave(str(error), UNFINISHED)
     page = _page(Path(summary["folder"]))
@@ -118,19 +122,19 @@ def campaign(
         print(f"too rare: {entry['branch']} in {entry['runs']} runs of {entry['scenario']}", file=sys.stderr)
     if summary["failed"] or summary["lost"] or too_rare:
         raise typer.Exit(FAIL)
+    if page is None:
+        raise typer.Exit(UNFINISHED)
 
 
 def _page(folder: Path) -> Path | None:
     """Draw the campaign; the results are there without it."""
     from reachp2p_sim.report import campaign_page
+    from reachp2p_sim.results.files import said_of
 
     try:
         return campaign_page.write(folder)
     except OSError as error:
-        print(
-            f"reachp2p-sim: {error.filename}: the page could not be written: {error.strerror}",
-            file=sys.stderr,
-        )
+        say(f"{said_of(error)}; all results are kept, draw the page with: reachp2p-sim report {folder}")
         return None
 
 

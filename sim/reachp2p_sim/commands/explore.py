@@ -61,6 +61,8 @@ def explore(
         _print(found)
     if found.failed or found.lost:
         raise typer.Exit(FAIL)
+    if not found.runs:
+        leave("no run has ended, so nothing is known", UNFINISHED)
 
 
 def _bounds(duration: str, runs: int | None) -> Bounds:
@@ -124,4 +126,5 @@ def _print(found: Found) -> None:
     if found.runs:
         shares = (f"{branch} {runs / found.runs:.0%}" for branch, runs in sorted(found.branches.items()))
         print("  seen in   " + ", ".join(shares))
-    print("  steps     " + ", ".join(f"{word} {times}" for word, times in sorted(found.steps.items())))
+    if found.steps:
+        print("  steps     " + ", ".join(f"{word} {times}" for word, times in sorted(found.steps.items())))

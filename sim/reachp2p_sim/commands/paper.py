@@ -39,6 +39,7 @@ def paper(
     from reachp2p_sim.papers.base import Scale
     from reachp2p_sim.papers.execute import CaseFailed, execute
     from reachp2p_sim.papers.page import PageError
+    from reachp2p_sim.results.files import said_of
 
     if name not in PAPERS:
         _usage(f"there is no paper {name!r}; there are: {', '.join(PAPERS)}")
@@ -58,15 +59,17 @@ def paper(
     except CaseFailed as failed:
         print(f"reachp2p-sim: {failed}: {failed.__cause__!r}", file=sys.stderr)
         raise typer.Exit(FAIL) from failed
-    if write is not None:
-        try:
-            _write(write, report, name, quick, seed)
-        except (OSError, PageError) as error:
-            _usage(str(error))
     if as_json:
         print(json.dumps(report.to_json(), indent=2, ensure_ascii=False, allow_nan=False))
     else:
         _print(report)
+    if write is not None:
+        try:
+            _write(write, report, name, quick, seed)
+        except PageError as error:
+            _usage(str(error))
+        except OSError as error:
+            _usage(said_of(error))
     if report.broken:
         print(f"does not hold: {', '.join(report.broken)}", file=sys.stderr)
         raise typer.Exit(FAIL)

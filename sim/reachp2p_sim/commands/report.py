@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from reachp2p_sim.commands.shared import AsJson, print_json, say, usage
+from reachp2p_sim.commands.shared import UNFINISHED, AsJson, leave, print_json, say, usage
 
 LATEST = Path("store") / "campaigns" / "latest"
 RUNS = "runs"
@@ -26,6 +26,7 @@ def report(
     """Write campaign.html: every run, failure rates, spreads, worst seeds with their reports, rare branches."""
     from reachp2p_sim.recording import Recorder
     from reachp2p_sim.report import campaign_page
+    from reachp2p_sim.results.files import said_of
     from reachp2p_sim.results.run_again import past_run
     from reachp2p_sim.results.store import Store, StoreError
     from reachp2p_sim.running.configuration import UsageError
@@ -33,7 +34,9 @@ def report(
 
     try:
         summary, rows = campaign_page.read(folder)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        usage(f"{folder}: no campaign that has ended: {said_of(error)}")
+    except ValueError as error:
         usage(f"{folder}: no campaign that has ended: {error}")
     links: dict[str, str] = {}
     try:
@@ -50,7 +53,7 @@ def report(
     except (UsageError, StoreError) as error:
         usage(str(error))
     except OSError as error:
-        usage(f"{folder}: the page could not be written: {error.strerror}")
+        leave(f"{said_of(error)}; no page was written", UNFINISHED)
     if as_json:
         print_json({"page": str(page), "reports": {k: str(folder / v) for k, v in links.items()}})
     else:

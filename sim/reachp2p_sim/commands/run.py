@@ -19,6 +19,7 @@ from reachp2p_sim.commands.shared import (
     MutantName,
     Nodes,
     Settings,
+    may_write,
     pairs,
     print_json,
     say,
@@ -26,9 +27,7 @@ from reachp2p_sim.commands.shared import (
 )
 
 if TYPE_CHECKING:
-    from reachp2p_sim.recording import Recorder
     from reachp2p_sim.report.live_view import Watch
-    from reachp2p_sim.results.store import Store
     from reachp2p_sim.running.run import RunConfig, RunResult
     from reachp2p_sim.world.world import World
 
@@ -133,9 +132,13 @@ def tell_other_code(code: str | None, config: RunConfig) -> None:
 def carry_out(
     config: RunConfig, keep: Keep, determinism: bool, as_json: bool, watch: Watch | None = None
 ) -> tuple[RunResult, int]:
-    """Run, keep and print; returns the result and the exit code. Exits at once if it cannot be run."""
+    """Run, keep and print; returns the result and the exit code. Exits at once if it cannot be run.
+
+    The verdict is told whatever becomes of the files.
+    """
     from reachp2p_sim.checkers.determinism import judge, second_run
     from reachp2p_sim.recording import Recorder
+    from reachp2p_sim.results.files import TraceFile, said_of, write_whole
     from reachp2p_sim.results.store import Store, StoreError
     from reachp2p_sim.running.run import UsageError, record_of, run_scenario
 
@@ -154,47 +157,46 @@ def carry_out(
     try:
         if keeper is not None:
             keeper.prepare()
+        if keep.record is not None:
+            may_write(keep.record)
+        trace = None if keep.log is None else TraceFile(keep.log)
         other = second_run(config) if determinism else None
         with (
-            nullcontext() if keep.log is None else keep.log.open("w", encoding="utf-8") as lines,
+            nullcontext() if trace is None else trace,
             nullcontext() if watch is None else watch,
         ):
-            result = run_scenario(config, lines, attach)
-        if keep.record is not None:
-            keep.record.write_text(record_of(worlds[0], config), encoding="utf-8")
-    except (UsageError, StoreError, OSError) as error:
+            result = run_scenario(config, trace, attach)
+    except OSError as error:
+        usage(said_of(error))
+    except (UsageError, StoreError) as error:
         usage(str(error))
     wall_seconds = time.monotonic() - began_at
     if other is not None:
         judge(result, other)
     folder: Path | None = None
-    trouble: str | None = None
+    troubles = [] if trace is None or trace.trouble is None else [trace.trouble]
+    if keep.record is not None:
+        try:
+            write_whole(keep.record, record_of(worlds[0], config))
+        except OSError as error:
+            troubles.append(said_of(error))
     if keeper is not None and recorder is not None:
-        folder, trouble = _keep(keeper, config, result, recorder, wall_seconds)
+        recorder.finish(result)
+        try:
+            folder = keeper.write(config, result, recorder, wall_seconds)
+        except StoreError as error:
+            troubles.append(str(error))
     if as_json:
         print_json({**result.to_json(), "store": None if folder is None else str(folder)})
     else:
         print_result(result)
         if folder is not None:
             print(f"  report         {folder / 'report.html'}")
-    if trouble is not None:
-        print(f"reachp2p-sim: {trouble}", file=sys.stderr)
+    for trouble in troubles:
+        say(trouble)
     if result.verdict != "pass":
         print(f"replay: {result.replay}", file=sys.stderr)
-    return result, FAIL if result.verdict != "pass" else PASS if trouble is None else USAGE
-
-
-def _keep(
-    store: Store, config: RunConfig, result: RunResult, recorder: Recorder, wall_seconds: float
-) -> tuple[Path | None, str | None]:
-    """The folder of the run, or why there is none: the verdict is told either way."""
-    from reachp2p_sim.results.store import StoreError
-
-    recorder.finish(result)
-    try:
-        return store.write(config, result, recorder, wall_seconds), None
-    except StoreError as error:
-        return None, str(error)
+    return result, FAIL if result.verdict != "pass" else USAGE if troubles else PASS
 
 
 def print_result(result: RunResult) -> None:

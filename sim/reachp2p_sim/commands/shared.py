@@ -6,14 +6,16 @@ Data go to stdout and messages to stderr. Nothing heavy is imported here, so tha
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
 
-PASS, FAIL, USAGE, UNFINISHED = 0, 1, 2, 3
-"""Every promise kept; one broken, or the core raised; wrong usage; could not be finished and can be gone on with."""
+PASS, FAIL, USAGE, UNFINISHED, INTERRUPTED = 0, 1, 2, 3, 130
+"""Every promise kept; one broken, or the core raised; wrong usage; unfinished and can be gone on with; Ctrl-C."""
 
 Nodes = Annotated[int | None, typer.Option(help="How many nodes; the scenario's own number if not given.")]
 MutantName = Annotated[str | None, typer.Option("--mutant", help="Run a deliberately broken core.")]
@@ -35,6 +37,14 @@ def pairs(settings: Sequence[str] | None) -> dict[str, str]:
             raise UsageError(f"--set {setting}: write KEY=VALUE")
         found[key] = value
     return found
+
+
+def may_write(path: Path) -> None:
+    """Raises `UsageError` if it is clear before a long search or run that its result could not be written there."""
+    from reachp2p_sim.running.run import UsageError
+
+    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK | os.X_OK):
+        raise UsageError(f"{path}: no file can be written there")
 
 
 def usage(message: str) -> NoReturn:

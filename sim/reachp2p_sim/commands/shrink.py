@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,7 @@ import typer
 
 from reachp2p_sim.commands.replay import What
 from reachp2p_sim.commands.run import tell_other_code
-from reachp2p_sim.commands.shared import AsJson, print_json, usage
+from reachp2p_sim.commands.shared import AsJson, may_write, print_json, usage
 
 if TYPE_CHECKING:
     from reachp2p_sim.running.run import RunConfig
@@ -29,6 +28,7 @@ def shrink(
     as_json: AsJson = False,
 ) -> None:
     """Take away nodes, faults and time from a failing run while it fails in the same way."""
+    from reachp2p_sim.results.files import said_of, write_whole
     from reachp2p_sim.results.run_again import past_run
     from reachp2p_sim.running.run import UsageError
     from reachp2p_sim.shrink.reduce import reduce
@@ -44,15 +44,15 @@ def shrink(
             return
         first = trial.case
         path = out or Path(f"{Path(past.config.scenario).stem}-{trial.failure.what}.toml")
-        _may_write(path)
+        may_write(path)
         smallest = reduce(trial, lambda text: print(text, file=sys.stderr))
     except (UsageError, OSError) as error:
         usage(str(error))
     try:
-        path.write_text(trial.text(smallest), encoding="utf-8")
+        write_whole(path, trial.text(smallest))
     except OSError as error:
         print(trial.text(smallest))
-        usage(f"{path} could not be written ({error.strerror}); the scenario is above")
+        usage(f"{said_of(error)}; the scenario is above")
     config = trial.run_config(str(path), smallest)
     if as_json:
         print_json(
@@ -74,14 +74,6 @@ def shrink(
         print(f"  t = {timed.at:<10g} {timed.step.text()}")
     print(f"  {path}")
     print(f"replay: {config.line()}")
-
-
-def _may_write(path: Path) -> None:
-    """Raises `UsageError` if it is clear before the search that its result could not be written there."""
-    from reachp2p_sim.running.run import UsageError
-
-    if path.is_dir() or not path.parent.is_dir() or not os.access(path.parent, os.W_OK):
-        raise UsageError(f"{path}: no file can be written there")
 
 
 def _shrink_story(config: RunConfig, demands: StoryDemands, budget: Budget, as_json: bool) -> None:

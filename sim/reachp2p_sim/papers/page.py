@@ -11,6 +11,7 @@ from pathlib import Path
 
 from reachp2p_sim.papers.execute import Report
 from reachp2p_sim.papers.show import markdown
+from reachp2p_sim.results.files import write_whole
 
 PICTURES = "pictures/papers"
 
@@ -25,8 +26,8 @@ def markers(name: str) -> tuple[str, str]:
 
 
 def write(path: Path, report: Report, command: str, date: str, version: str) -> None:
-    """Replace what stands between the markers, and write the figures. Raises `PageError` before anything is "
-    "written."""
+    """Replace what stands between the markers, and write the figures. Raises `PageError` before anything is
+    written."""
     name = report.paper.name
     begin, end = markers(name)
     text = path.read_text(encoding="utf-8")
@@ -41,5 +42,5 @@ def write(path: Path, report: Report, command: str, date: str, version: str) -> 
     if figures:
         folder.mkdir(parents=True, exist_ok=True)
     for figure in figures:
-        (folder / f"{name}-{figure.name}.svg").write_text(figure.svg, encoding="utf-8")
-    path.write_text(f"{before}{body}{after}", encoding="utf-8")
+        write_whole(folder / f"{name}-{figure.name}.svg", figure.svg)
+    write_whole(path, f"{before}{body}{after}")

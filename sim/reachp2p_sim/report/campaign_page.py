@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from reachp2p_sim.report import words
 from reachp2p_sim.report.page import static, template
+from reachp2p_sim.results.files import write_whole
 from reachp2p_sim.running.configuration import short_name
 
 PAGE = "campaign.html"
@@ -47,7 +48,7 @@ def write(folder: Path, reports: dict[str, str] | None = None) -> Path:
     """
     summary, rows = read(folder)
     path = folder / PAGE
-    path.write_text(render(summary, rows, reports or {}), encoding="utf-8")
+    write_whole(path, render(summary, rows, reports or {}))
     return path
 
 

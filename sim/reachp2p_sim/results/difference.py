@@ -105,7 +105,7 @@ class _Enough(BaseException):
 
 def _run_until_enough(config: RunConfig, log: io.TextIOBase) -> None:
     try:
-        run_scenario(config, log)  # type: ignore[arg-type]  # all that a trace does with it is to write
+        run_scenario(config, log)
     except _Enough:
         return
 

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, TextIO
+from typing import Any, Literal
 
 from reachp2p_sim.checkers import CHECKERS, attach_all
 from reachp2p_sim.measuring.rare_branches import Coverage
@@ -24,6 +24,7 @@ from reachp2p_sim.running.configuration import (
 )
 from reachp2p_sim.running.scenario_of_run import record_of
 from reachp2p_sim.scenarios import Options, Scenario, Value
+from reachp2p_sim.world.trace import Lines
 from reachp2p_sim.world.violation import Violation
 from reachp2p_sim.world.world import World
 
@@ -67,7 +68,7 @@ class RunResult:
 
 def run_scenario(
     config: RunConfig,
-    log: TextIO | None = None,
+    log: Lines | None = None,
     attach: Callable[[World], None] | None = None,
     scenario: Scenario | None = None,
 ) -> RunResult:

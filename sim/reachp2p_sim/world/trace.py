@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from hashlib import sha256
-from typing import TextIO
+from typing import Protocol
 
 import msgspec
 
@@ -34,10 +34,17 @@ COMMAND = b"c"
 FAULT = b"!"
 
 
+class Lines(Protocol):
+    """Where the text of a trace goes: a file, a buffer, whatever takes lines."""
+
+    def write(self, text: str, /) -> object:
+        """Take one more line."""
+
+
 class Trace:
     """Collects one run. `log` receives the text lines."""
 
-    def __init__(self, log: TextIO | None = None) -> None:
+    def __init__(self, log: Lines | None = None) -> None:
         self._hash = sha256()
         self._parts: list[bytes] = []
         self._log = log

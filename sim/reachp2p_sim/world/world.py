@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Literal, Protocol, TextIO
+from typing import Literal, Protocol
 
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.effects import Invoke
@@ -96,7 +96,7 @@ class World(Acts):
         signing: Literal["keyed", "ed25519"] = "keyed",
         codec: Literal["on", "off"] = "on",
         engine_factory: EngineFactory = Engine,
-        log: TextIO | None = None,
+        log: trace.Lines | None = None,
     ) -> None:
         self.seed = seed
         self.cluster_id = "simulated"

@@ -317,6 +317,17 @@ def digest(result: RunResult | Lost) -> str:
     return result.trace_digest
 
 
+def masked(config: RunConfig) -> RunResult | Lost:
+    """Which signals the worker's process was begun without, as far as it can tell."""
+    return Lost(str(signal.SIGINT in signal.pthread_sigmask(signal.SIG_BLOCK, [])))
+
+
+def test_a_worker_that_is_still_being_loaded_does_not_see_ctrl_c_and_we_do() -> None:
+    with Pool(1, LIMIT, target=masked) as pool:
+        assert [ended for _, ended in pool.outcomes(Plan(("steady",), seeds=1).tasks())] == [Lost("True")]
+        assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+
+
 def kills_its_worker(config: RunConfig) -> RunResult | Lost:
     """A run that the kernel ends for want of memory."""
     if config.seed != 1:

@@ -113,3 +113,19 @@ def test_the_command_prints_and_keeps_what_fails(
 def test_a_time_that_is_none_is_refused(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("explore", "--for", "soon") == 2
     assert "--for soon: write a time such as 90s, 10m or 8h" in capsys.readouterr().err
+
+
+def test_an_exploration_that_is_interrupted_before_any_run_has_ended_is_no_success(
+    command: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("reachp2p_sim.campaign.pool.Pool.outcomes", interrupted)
+    assert command("explore", "--runs", "1", "--seed", "3", "--workers", "1") == 3
+    captured = capsys.readouterr()
+    assert captured.out == "0 runs from seed 3: 0 failed, 0 lost; 0 s simulated in 0 s of CPU\n"
+    assert captured.err.splitlines()[1:] == [
+        "interrupted",
+        "reachp2p-sim: no run has ended, so nothing is known",
+    ]
