@@ -13,11 +13,11 @@ from pathlib import Path
 
 import msgspec
 
-from reachp2p_sim.campaign.folder import write
 from reachp2p_sim.campaign.plan import Plan
 from reachp2p_sim.campaign.pool import Lost, Target, run, run_twice
 from reachp2p_sim.checkers.determinism import NAME as DETERMINISM
 from reachp2p_sim.mutants import MUTANTS, Mutant
+from reachp2p_sim.results.files import write_whole
 from reachp2p_sim.results.run_again import past_run
 from reachp2p_sim.running import code_version
 from reachp2p_sim.running.run import RunConfig, RunResult, UsageError, run_scenario
@@ -105,7 +105,9 @@ def hunt(
         if found is None:
             say(name)
             found = _look_for(MUTANTS[name], terms, folder, say)
-            write(folder / f"{name}.json", msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n")
+            write_whole(
+                folder / f"{name}.json", msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
+            )
         yield found
 
 
@@ -188,7 +190,7 @@ def _shrunk(found: Found, config: RunConfig, folder: Path, say: Callable[[str], 
     faults = trial.case.faults
     smallest = reduce(trial, lambda text: say(f"  {text}"))
     path = folder / f"{found.mutant}.toml"
-    write(path, trial.text(smallest).encode())
+    write_whole(path, trial.text(smallest).encode())
     replay = trial.run_config(str(path), smallest).line()
     return faults, _small(smallest, str(path), replay, trial.message, budget)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from reachp2p_sim.campaign.hunt import Found
 from reachp2p_sim.mutants import MUTANTS
+from reachp2p_sim.results.files import write_whole
 
 BEGIN, END = "<!-- mutants -->", "<!-- /mutants -->"
 
@@ -24,7 +25,7 @@ def put(path: Path, rows: Sequence[Found]) -> None:
         raise PageError(f"{path} has no place for the table: it needs the lines {BEGIN} and {END}")
     codes = ", ".join(sorted({row.code for row in rows}))
     body = "\n".join([f"By the code {codes}.", "", *_table(rows), "", *_stories(rows)])
-    path.write_text(f"{before}{BEGIN}\n{body}\n{END}{after}", encoding="utf-8")
+    write_whole(path, f"{before}{BEGIN}\n{body}\n{END}{after}")
 
 
 def _table(rows: Sequence[Found]) -> Iterator[str]:
