@@ -234,7 +234,7 @@ class Inbound:
         if not isinstance(ack, Ack) or ack.origin != parts.own.node:
             parts.counters.add("dropped.relayed_ack.not_ours")
             return
-        result = parts.prober.on_ack(ack.nonce, inner.node, inner.life, None, now)
+        result = parts.prober.on_ack(ack.nonce, inner.node, inner.life, None, now, helper=source.node)
         if result is not None:
             self._consequences.draw(parts.detector.on_probe(result, now), now)
 

@@ -96,6 +96,7 @@ class Parts:
             self.health,
             self._probe_link,
             self._relay_link,
+            self._doubt,
             effects=effects,
             timers=timers,
             rng=rng,
@@ -195,6 +196,9 @@ class Parts:
         link = self.links.link_to(node) if self.settings.protocol.rules.link_probes else None
         if link is not None:
             self.links.send(link, ping)
+
+    def _doubt(self, node: NodeId) -> bytes | None:
+        return self.detector.word(node)
 
     def _probe_link(self, node: NodeId, nonce: bytes, now: float) -> None:
         """The probe over a link beside the indirect ones (UDP may be blocked)."""

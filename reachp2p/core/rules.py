@@ -44,6 +44,12 @@ class Rules(msgspec.Struct, frozen=True):
     """A dial answered by RST is evidence that a process has gone."""
     lateness: bool = True
     """Whoever did not run for a while accuses nobody for a period and does not count the time it missed."""
+    other_helpers: bool = True
+    """Helpers are whoever brought an Ack last, then those not asked in vain before, and twice as many in the last look
+    before a burial. Off: k members, drawn anew for each round (SWIM §3.1)."""
+    helpers_told: bool = True
+    """Whoever is asked to probe a suspect is told of the doubt, and so tells the suspect (Lifeguard's buddy system, for
+    helpers). Off: it hears of the doubt by chance."""
     answers: bool = True
     """Whoever says something outdated, or accuses us, is answered at once with the fresher evidence."""
     gossip_ticks: bool = True

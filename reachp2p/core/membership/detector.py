@@ -35,6 +35,8 @@ REFUTATION_PERIODS = 2
 """Periods for which no timer ends once a doubt is known to more than us: a live node hears of it, and answers."""
 VERIFY_WINDOW = (0.1, 0.6)
 """The own probe starts at a random moment in this part of the timer's minimum, so that members do not probe in step."""
+LAST_LOOK = (2.0, 1.25)
+"""Periods before the end of a timer, between which the last of several own probes starts."""
 
 
 class SuspicionEnds(msgspec.Struct, frozen=True):
@@ -135,7 +137,7 @@ class Detector:
             )  # without a timer no other probe can be inside it
             self._schedule_verify(suspicion, now)
         else:
-            suspicion.probe_failed = True
+            suspicion.probe_failed, suspicion.failed_at = True, now
         self._accuse(suspicion, Grade.SILENCE, now)
         self._rearm(suspicion, member, now)
         return changes + self._judge(member, now)
@@ -224,6 +226,7 @@ class Detector:
         if not is_older and not is_news:
             return []  # as most of what circulates: nothing has changed
         if is_news:
+            suspicion.word = suspicion.word or checked.data
             if is_first and self._rules.suspicion and self._rules.own_verdict:
                 # Until now nobody may have heard of our doubt: its object gets the time to answer this one.
                 suspicion.floor = max(
@@ -285,12 +288,12 @@ class Detector:
         """Start the own probe inside the timer."""
         member, suspicion = self._table.get(node), self._suspicions.get(node)
         if member is not None and suspicion is not None:
-            self._verify(suspicion, member, now)
+            self._verify(suspicion, member, now, is_last=suspicion.probe_failed)
 
-    def _verify(self, suspicion: Suspicion, member: Member, now: float) -> bool:
+    def _verify(self, suspicion: Suspicion, member: Member, now: float, *, is_last: bool = False) -> bool:
         """Probe it now; false if nothing could answer, which counts as a failed probe."""
         self._timers.cancel(VerifyDue(member.node))
-        if self._prober.is_probing(member.node) or self._prober.probe(member, now):
+        if self._prober.is_probing(member.node) or self._prober.probe(member, now, is_last=is_last):
             suspicion.probe_running = True
             return True
         suspicion.probe_failed = True  # it has no address
@@ -322,7 +325,7 @@ class Detector:
             # What is said of it goes on circulating: others have to look for themselves.
             self._forget(member.node)
             return [change]
-        if not suspicion.probe_running and not self._verify(suspicion, member, now):
+        if not suspicion.probe_running and not self._verify(suspicion, member, now, is_last=True):
             return self._judge(member, now)
         return []
 
@@ -344,6 +347,20 @@ class Detector:
         round_trip = self._protocol.probe_timeout if member.rtt is None else member.rtt
         ends = suspicion.ends_at(self._protocol.probe_interval + 2 * round_trip)
         self._timers.set(SuspicionEnds(member.node), max(now, ends))
+        if suspicion.probe_failed and self._rules.own_verdict:
+            self._look_again(suspicion, ends, now)
+
+    def _look_again(self, suspicion: Suspicion, ends: float, now: float) -> None:
+        """Where few share our doubt the timer is long, and a probe that failed at its beginning says little about its
+        end: probe once more before that. The timer does not wait for it, so nobody is buried later."""
+        period = self._protocol.probe_interval * self._health.multiplier
+        earliest, latest = (ends - periods * period for periods in LAST_LOOK)
+        if earliest < max(now, suspicion.failed_at + suspicion.minimum):
+            return
+        pending = self._timers.due_at(VerifyDue(suspicion.node))
+        if pending is None or pending > latest:
+            at = earliest + (latest - earliest) * self._rng.random()
+            self._timers.set(VerifyDue(suspicion.node), at)
 
     def _accuse(self, suspicion: Suspicion, grade: Grade, now: float) -> None:
         """Say once for each grade that we doubt, too, unless enough others have said so.
@@ -357,7 +374,8 @@ class Detector:
         as_much = sum(told >= grade for told in suspicion.others.values())
         if again or as_much >= kept_accusers(suspicion.expected):
             return
-        self._spread(suspicion, self._own, self._sign(suspicion, grade, suspicion.started, now))
+        suspicion.word = self._sign(suspicion, grade, suspicion.started, now)
+        self._spread(suspicion, self._own, suspicion.word)
         self._counters.add("suspicion.accused")
 
     def _spread(self, suspicion: Suspicion, accuser: NodeId, accusation: bytes) -> None:
@@ -405,6 +423,12 @@ class Detector:
             self.end(node)
 
     # What others are told
+
+    def word(self, node: NodeId) -> bytes | None:
+        """The accusation of a suspect for those whom we ask to probe it: as it circulates, so it is no news to most.
+        None if it is not doubted."""
+        suspicion = self._suspicions.get(node)
+        return suspicion.word if suspicion is not None else None
 
     def doubt(self, member: Member, now: float) -> bytes | None:
         """Our signed accusation of a member that we hold SUSPECT or DEAD, for somebody who may not know; else None."""

@@ -83,6 +83,10 @@ class Member(msgspec.Struct, gc=False):
     """Smoothed direct round trip in seconds (RFC 6298's gain of 1/8)."""
     reached: tuple[Address, ...] = ()
     """Addresses at which a direct round trip with this life was completed; at most those in the head."""
+    helper: NodeId | None = None
+    """Who brought this life's latest Ack that came by way of a helper: both of us have reached it then."""
+    asked: tuple[NodeId, ...] = ()
+    """Helpers that were asked in vain since this life last answered; all others have been before one is again."""
     refused: bool = False
     """A dial to an address where this life once answered was refused: its process is gone."""
     life: Life = NO_LIFE

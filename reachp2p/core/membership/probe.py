@@ -3,7 +3,8 @@
 Every period the next member of a shuffled list is pinged; without an Ack in time, `indirect_probes` helpers ping it for
 us and a probe over a link runs beside them (UDP may be blocked). One helper is a successor of the target in NodeId
 order, to which it keeps a link: so a member is reached behind an address translator that lets nothing in. Whoever
-answers at any time in the round ends it.
+answers at any time in the round ends it. We depart from SWIM in who the others are: not drawn anew each time, or a
+member that only one other still reaches is buried whenever chance passes over that one.
 A round that is not answered fails; what that means is decided elsewhere (`detector`). The same round object serves the
 probe that must fail before a member is buried (docs/protocol/membership.md).
 """
@@ -23,12 +24,14 @@ from reachp2p.core.membership.member import Member
 from reachp2p.core.membership.table import PRESENT, MemberTable
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
-from reachp2p.core.wire.messages import Ack, Nack, Ping, PingReq, RelayedAck
+from reachp2p.core.wire.messages import AccusationUpdate, Ack, Nack, Ping, PingReq, RelayedAck
 
 RTT_FACTOR = 5.0
 """The direct probe waits this many smoothed round trips, within [PROBE_TIMEOUT_FLOOR, probe_timeout]: later Acks still
 end the round, so a short wait costs only indirect probes."""
 PROBE_TIMEOUT_FLOOR = 0.2
+LAST_FACTOR = 2
+"""Times `indirect_probes` helpers are asked in the last look before a burial."""
 RELAYS_MAX = 256
 """Pings under way for others; a further PingReq is refused and counted."""
 RELAYED_BYTES_MAX = 512
@@ -81,6 +84,8 @@ class Round(msgspec.Struct):
     started: float
     ends: float
     """When it fails; armed once the direct answer is late, which most are not."""
+    is_last: bool = False
+    """One has failed already, or the timer has ended: if this one fails, too, the member is buried."""
     helpers: list[NodeId] = []
     nacks: list[NodeId] = []
     indirect: bool = False
@@ -104,6 +109,7 @@ class Prober:
         health: LocalHealth,
         probe_link: Callable[[NodeId, bytes, float], None],
         relay_link: Callable[[NodeId, Ping], None],
+        doubt: Callable[[NodeId], bytes | None],
         *,
         effects: Effects,
         timers: Timers,
@@ -116,6 +122,7 @@ class Prober:
         self._health = health
         self._probe_link = probe_link
         self._relay_link = relay_link
+        self._doubt = doubt
         self._effects = effects
         self._timers = timers
         self._rng = rng
@@ -124,6 +131,8 @@ class Prober:
         self._rounds: dict[bytes, Round] = {}
         self._relays: dict[bytes, Relay] = {}
         self._relay_tokens: dict[NodeId, tuple[float, float]] = {}
+        self._last_helper: NodeId | None = None
+        """Who brought us an Ack of somebody last: perhaps it reaches others that we do not reach, too."""
         self._order: list[NodeId] = []
         self._position = 0
         self._to_come: dict[NodeId, None] = {}
@@ -187,15 +196,16 @@ class Prober:
             self._to_come = dict.fromkeys(self._order)
         return None
 
-    def probe(self, member: Member, now: float) -> bool:
-        """Start a round with `member`; false if one is running already or it has no address."""
+    def probe(self, member: Member, now: float, *, is_last: bool = False) -> bool:
+        """Start a round with `member`; false if one is running already or it has no address. `is_last`: the member is
+        about to be buried."""
         address = member.address
         if address is None or (self._rounds and self.is_probing(member.node)):
             return False
         nonce = self._entropy.token(NONCE_BYTES)
         scale = self._health.multiplier
         ends = now + self._protocol.probe_interval * scale
-        self._rounds[nonce] = Round(member.node, member.life, address, now, ends)
+        self._rounds[nonce] = Round(member.node, member.life, address, now, ends, is_last)
         self._effects.send(member.node, Ping(nonce=nonce))
         self._timers.set(DirectProbeDue(nonce), now + self._direct_timeout(member) * scale)
         return True
@@ -212,24 +222,49 @@ class Prober:
         if round_ is None:
             return
         round_.indirect = True
-        round_.helpers = self._choose_helpers(round_.node)
+        round_.helpers = self._choose_helpers(round_)
         self._timers.set(ProbeEnds(nonce), round_.ends)
         timeout_ms = min(60_000, max(1, int((round_.ends - now) * 1000)))
+        doubt = self._doubt(round_.node) if self._protocol.rules.helpers_told else None
         for helper in round_.helpers:
             self._effects.send(helper, PingReq(nonce=nonce, target=round_.node, timeout_ms=timeout_ms))
+            if doubt is not None:  # in the same datagram, so that the helper's ping tells the target
+                self._effects.send(helper, AccusationUpdate(accusation=doubt))
         self._counters.add("probe.indirect")
         self._probe_link(round_.node, nonce, now)
 
-    def _choose_helpers(self, target: NodeId) -> list[NodeId]:
-        """Drawn from all ALIVE members, but for one that the target keeps a link to: one of its successors, if possible
-        one that has answered us, for two may be out of reach of each other."""
+    def _choose_helpers(self, round_: Round) -> list[NodeId]:
+        """ALIVE members, one of them a successor of the target, which keeps a link to it; if possible one that has
+        answered us, for two may be out of reach of each other."""
+        target = round_.node
         others = [m.node for m in self._table if m.state is MemberState.ALIVE and m.node != target]
-        helpers = self._rng.sample(others, min(self._protocol.indirect_probes, len(others)))
+        member = self._table.get(target)
+        asked: tuple[NodeId, ...] = ()
+        if self._protocol.rules.other_helpers and member is not None and member.life == round_.life:
+            helpers = self._choose_others(member, others, round_.is_last)
+            asked = member.asked
+        else:
+            helpers = self._rng.sample(others, min(self._protocol.indirect_probes, len(others)))
         if helpers and self._protocol.rules.link_probes:
             successors = self._table.successors(self._protocol.successor_links, of=target)
             linked = [node for node in successors if self._has_answered(node)] or successors
             if linked and not any(node in linked for node in helpers):
+                linked = [node for node in linked if node not in asked] or linked
                 helpers[-1] = linked[self._rng.randrange(len(linked))]
+        return helpers
+
+    def _choose_others(self, member: Member, others: list[NodeId], is_last: bool) -> list[NodeId]:
+        """First of all whoever brought its last Ack, or else anybody's; then those not yet asked in vain since it last
+        answered, in any order; then the rest, and all begin anew."""
+        count = self._protocol.indirect_probes * (LAST_FACTOR if is_last else 1)
+        fresh = [node for node in others if node not in member.asked]
+        proven = [node for node in (member.helper, self._last_helper) if node in fresh][: min(1, count)]
+        unproven = [node for node in fresh if node not in proven]
+        helpers = proven + self._rng.sample(unproven, min(count - len(proven), len(unproven)))
+        wanted = min(count, len(others)) - len(helpers)
+        if wanted:
+            helpers += self._rng.sample([node for node in others if node in member.asked], wanted)
+            member.asked = ()
         return helpers
 
     def _has_answered(self, node: NodeId) -> bool:
@@ -237,10 +272,17 @@ class Prober:
         return member is not None and bool(member.reached)
 
     def on_ack(
-        self, nonce: bytes, source: NodeId, life: Life, address: Address | None, now: float
+        self,
+        nonce: bytes,
+        source: NodeId,
+        life: Life,
+        address: Address | None,
+        now: float,
+        *,
+        helper: NodeId | None = None,
     ) -> ProbeResult | None:
-        """An Ack for one of our rounds, signed by `source` in `life`; `address` is None if it was relayed or came
-        over a link. Late ones, and answers of another life, are counted and end nothing."""
+        """An Ack for one of our rounds, signed by `source` in `life`; `address` is None if it was relayed (by `helper`)
+        or came over a link. Late ones, and answers of another life, are counted and end nothing."""
         round_ = self._rounds.get(nonce)
         if round_ is None:
             self._counters.add("probe.ack_late")
@@ -253,10 +295,14 @@ class Prober:
         if round_.nacks:
             self._counters.add("probe.ack_after_nack")
         member = self._table.get(source)
-        if address is not None and member is not None and member.life == life:
-            if not round_.indirect:
-                member.measured(now - round_.started)
-            member.answered_at(round_.address)
+        if member is not None and member.life == life:
+            member.asked = ()
+            if address is not None:
+                if not round_.indirect:
+                    member.measured(now - round_.started)
+                member.answered_at(round_.address)
+            if helper in round_.helpers:
+                member.helper = self._last_helper = helper
         self._drop(nonce)
         self._health.better()
         return ProbeResult(round_.node, round_.life, answered=True)
@@ -273,9 +319,12 @@ class Prober:
         if round_ is None:
             return None
         self._drop(nonce)
+        member = self._table.get(round_.node)
+        if self._protocol.rules.other_helpers and member is not None and member.life == round_.life:
+            member.asked += tuple(node for node in round_.helpers if node not in member.asked)
         missing = len(round_.helpers) - len(round_.nacks)
         # memberlist: a failed probe costs one per missing nack, and one if nobody could have sent a nack
-        self._health.worse(missing if round_.helpers else 1)
+        self._health.worse(min(missing, self._protocol.indirect_probes) if round_.helpers else 1)
         self._counters.add("probe.failed")
         return ProbeResult(round_.node, round_.life, answered=False)
 

@@ -76,8 +76,12 @@ class Suspicion(msgspec.Struct):
     """Whose accusations circulate because of us, our own among them: one a member at most."""
     told_dead: bool = False
     """We heard of it first as DEAD: the timer is at its minimum."""
+    word: bytes | None = None
+    """An accusation as it was signed: our own latest if there is one, else the first that we heard."""
     probe_failed: bool = False
     """The latest own probe inside the timer has failed."""
+    failed_at: float = float("-inf")
+    """When it did."""
     probe_running: bool = False
     timer_ended: bool = False
 

@@ -1,19 +1,20 @@
 """Load (I-LOAD): one node sends one update λ·⌈ln(n+1)⌉ times at most.
 
 One node after the other is listened to for a while. Counted are the updates in what it sends of its own accord (gossip
-and probes: whatever answers a datagram may carry an answer), about others, and not to the subject, which is told of
-doubts each time. That datagrams keep their size is judged by `bounded`, and how many there are by scenarios.
+and probes: whatever answers a datagram may carry an answer), about others, and not to the subject or to a helper that
+is asked to probe it, who are told of doubts each time. That datagrams keep their size is judged by `bounded`, and how
+many there are by scenarios.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from reachp2p.core.ids import Address, LinkId
+from reachp2p.core.ids import Address, LinkId, NodeId
 from reachp2p.core.membership.suspicion import transmit_limit
 from reachp2p.core.rules import Rules
 from reachp2p.core.wire.datagram import parse_datagram
-from reachp2p.core.wire.messages import AccusationUpdate, HeadUpdate, Message, RecordUpdate
+from reachp2p.core.wire.messages import AccusationUpdate, HeadUpdate, Message, PingReq, RecordUpdate
 from reachp2p_sim.checkers.accepted import MESSAGES_MAX, overlook
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.machines.host import Host
@@ -85,10 +86,11 @@ class Load(Checker):
         n = len(self.world.nodes)  # no table is larger, and one that has just shrunk is judged by what it was
         limit = transmit_limit(self.world.protocol.retransmit_multiplier, n)
         spared = [self._host.node] + ([target.node] if target is not None else [])
+        spared += [NodeId(message.target) for message in messages if isinstance(message, PingReq)]
         for message in messages:
             fact = _fact(message)
             if fact is None or any(fact.find(node) >= 0 for node in spared):
-                continue  # its own word may be said anew; a subject is told of doubts each time
+                continue  # its own word may be said anew; a subject and its helpers are told of doubts each time
             count = self._counts[fact] = self._counts.get(fact, 0) + 1
             if count > limit:
                 self.fail(

@@ -67,8 +67,8 @@ def _watch(engine: Engine, node: NodeId, notes: Notes, world: World) -> None:
     prober, detector = engine._parts.prober, engine._parts.detector
     begin, judge = prober.probe, detector.on_probe
 
-    def probe(member: Member, now: float) -> bool:
-        has_begun = begin(member, now)
+    def probe(member: Member, now: float, *, is_last: bool = False) -> bool:
+        has_begun = begin(member, now, is_last=is_last)
         if has_begun and notes.is_on:
             notes.probes.append((world.now, node, member.node))
         return has_begun

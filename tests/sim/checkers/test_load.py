@@ -6,7 +6,7 @@ import pytest
 from reachp2p_sim.machines.host import Host
 
 from reachp2p.core.membership.suspicion import transmit_limit
-from reachp2p.core.wire.messages import AccusationUpdate, HeadUpdate, Ping
+from reachp2p.core.wire.messages import AccusationUpdate, HeadUpdate, Ping, PingReq
 from tests.sim.watched import Watched, caught
 
 LIMIT = transmit_limit(3, 3)
@@ -33,7 +33,7 @@ def test_an_update_that_is_sent_too_often(watched: Watched, trio: tuple[Host, Ho
     assert f"{LIMIT} are allowed among 3 nodes" in caught("load", tell)
 
 
-def test_answers_and_ones_own_word_and_what_a_subject_is_told_do_not_count(
+def test_answers_and_ones_own_word_and_what_a_subject_and_its_helpers_are_told_do_not_count(
     watched: Watched, trio: tuple[Host, Host, Host]
 ) -> None:
     a, b, c = trio
@@ -43,6 +43,8 @@ def test_answers_and_ones_own_word_and_what_a_subject_is_told_do_not_count(
         watched.world.run(0.1)
         watched.send(a, b, own)
         watched.send(a, c, AccusationUpdate(accusation=doubt))
+        help_me = PingReq(nonce=bytes(8), target=c.node, timeout_ms=500)
+        watched.send(a, b, help_me, AccusationUpdate(accusation=doubt))
         watched.world.run(0.1)
         watched.send(a, c, head)  # and at this moment it hears something: that was an answer
         a.receive_datagram((c.address, watched.datagram(c, a, Ping(nonce=bytes(8))), 0))

@@ -32,6 +32,13 @@ def test_a_scenario_keeps_every_promise(name: str) -> None:
     assert all(verdict == "pass" for verdict in result.checkers.values()), result.checkers
 
 
+@pytest.mark.parametrize("seed", [1002, 1004, 1056])
+def test_chance_does_not_bury_whom_one_member_still_reaches(seed: int) -> None:
+    """With helpers drawn anew each time the only one between the two halves was missed until somebody was buried."""
+    result = run_scenario(RunConfig("bridge", seed=seed, nodes=8))
+    assert result.verdict == "pass", (result.violation, result.error, result.replay)
+
+
 @pytest.mark.parametrize("name", [m for m in sorted(MUTANTS) if "determinism" not in MUTANTS[m].caught_by])
 def test_a_broken_core_is_caught_by_the_checker_that_owns_the_promise(name: str) -> None:
     mutant = MUTANTS[name]

@@ -167,7 +167,7 @@ def test_a_member_without_address_is_buried_by_its_timer() -> None:
 def test_a_link_that_answers_is_as_good_as_an_ack() -> None:
     watch = Watch(*SIX)
     fail_probe(watch)
-    watch.run(3.0)  # the own probe has failed by now
+    watch.run(23.5)  # the last of our own probes has failed by now
     assert watch.detector.on_alive_link(node_id(1), watch.now) == []
     watch.run(24.0)
     assert watch.state(1) is SUSPECT
@@ -453,18 +453,88 @@ def test_a_dial_is_spared_when_the_doubt_is_over() -> None:
     assert watch.dialled == []
 
 
+# The last look
+
+
+def looks(watch: Watch) -> float | None:
+    return watch.timers.due_at(VerifyDue(node_id(1)))
+
+
+def test_a_lonely_doubt_looks_again_before_its_end_and_lasts_no_longer() -> None:
+    watch = Watch(*SIX, health_max=0)
+    fail_probe(watch)
+    assert looks(watch) == pytest.approx(0.35 * 4)  # the middle of 0.1 to 0.6 of Min
+    watch.run(3.0)
+    assert looks(watch) == pytest.approx(24 - 1.625)  # the middle of 2 to 1.25 periods before the end
+    watch.run(23.999)
+    assert watch.state(1) is SUSPECT
+    assert looks(watch) is None
+    watch.run(24.0)
+    assert watch.state(1) is DEAD
+
+
+def test_a_member_that_answers_the_last_look_is_not_buried() -> None:
+    watch = Watch(*SIX, health_max=0)
+    fail_probe(watch)
+    watch.run(22.5)
+    assert watch.prober.is_probing(node_id(1))
+    answer_probe(watch)
+    watch.prober.stop()
+    watch.run(24.0)
+    assert watch.state(1) is SUSPECT
+
+
+def test_the_last_look_comes_earlier_when_another_accuser_shortens_the_timer() -> None:
+    watch = Watch(*SIX, health_max=0)
+    fail_probe(watch)
+    watch.run(3.0)
+    watch.accuse(Author(2).accusation(ANN.head()))
+    assert ends(watch) == pytest.approx(14.0)
+    assert looks(watch) == pytest.approx(14 - 1.625)
+
+
+def test_a_timer_that_many_have_shortened_needs_no_second_look() -> None:
+    watch = Watch(*SIX, health_max=0)
+    for accuser in (2, 3, 4, 5):
+        watch.accuse(Author(accuser).accusation(ANN.head()))
+    watch.run(3.5)
+    assert ends(watch) == pytest.approx(4.0)
+    assert looks(watch) is None
+
+
 # What others are told
+
+
+def test_helpers_are_told_our_own_accusation_or_else_the_first_that_we_heard() -> None:
+    watch = Watch(*SIX)
+    assert watch.detector.word(node_id(1)) is None
+    heard = Author(2).accusation(ANN.head())
+    watch.accuse(heard)
+    watch.accuse(Author(3).accusation(ANN.head()))
+    assert watch.detector.word(node_id(1)) == heard.data
+    fail_probe(watch)
+    word = watch.detector.word(node_id(1))
+    assert word is not None
+    assert checker().open(Accusation, word).fact.accuser == node_id(OWN)
+    assert word in [item.data for item in circulating(watch)]
+    watch.meet(ANN.head(incarnation=1))
+    assert watch.detector.word(node_id(1)) is None
 
 
 def test_a_doubted_member_is_told_with_the_numbers_that_it_can_refute() -> None:
     watch = Watch(*SIX)
     assert watch.detector.doubt(watch.row(1), 0.0) is None
+    watch.accuse(Author(2).accusation(ANN.head()))
+    told = watch.detector.doubt(watch.row(1), 0.0)
+    assert told is not None
+    assert checker().open(Accusation, told).fact.age_ms == 0
+    watch.meet(ANN.head(incarnation=1))
     fail_probe(watch)
-    watch.run(3.0)
-    told = watch.detector.doubt(watch.row(1), 3.0)
+    watch.run(1.0)
+    told = watch.detector.doubt(watch.row(1), 1.0)
     assert told is not None
     fact = checker().open(Accusation, told).fact
-    assert (fact.life, fact.incarnation, fact.grade, fact.age_ms) == (life(), 0, Grade.SILENCE, 3_000)
+    assert (fact.life, fact.incarnation, fact.grade, fact.age_ms) == (life(), 1, Grade.SILENCE, 1_000)
     assert watch.detector.doubt(watch.row(1), 4.0) is told  # signed once
     watch.run(24.0)
     dead = watch.detector.doubt(watch.row(1), 24.0)

@@ -18,7 +18,8 @@ from reachp2p.core.membership.probe import (
     RelayNackDue,
     answer,
 )
-from reachp2p.core.wire.messages import Ack, Nack, Ping, PingReq, RelayedAck
+from reachp2p.core.rules import Rules
+from reachp2p.core.wire.messages import AccusationUpdate, Ack, Nack, Ping, PingReq, RelayedAck
 from tests.support import Author, address, life, node_id, seeded
 from tests.unit.membership.watch import Watch
 
@@ -109,6 +110,107 @@ def test_that_helper_is_one_that_has_answered_us() -> None:
         start(watch, 1)
         watch.run(0.9)
         assert node_id(3) in [node for node, m in watch.sent if isinstance(m, PingReq)]
+
+
+def helpers(watch: Watch) -> list[int]:
+    """Who has been asked since messages were last looked at."""
+    return [int.from_bytes(node[:2], "big") for node, m in watch.sent if isinstance(m, PingReq)]
+
+
+def unanswered(watch: Watch, number: int = 1, *, is_last: bool = False) -> list[int]:
+    """A round that nobody answers; who was asked to help."""
+    assert watch.prober.probe(watch.row(number), watch.now, is_last=is_last)
+    nonces = [m.nonce for _, m in watch.sent if isinstance(m, Ping) and m.origin is None]
+    watch.prober.on_direct_late(nonces[-1], watch.now)
+    asked = helpers(watch)
+    assert watch.prober.on_probe_ends(nonces[-1]) is not None
+    return asked
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_who_was_asked_in_vain_is_not_asked_again_before_all_others_have_been(seed: int) -> None:
+    """Of eight nodes one that is a bridge to the target is among the helpers of one of any two rounds."""
+    watch = Watch(*range(1, 8), rng=seeded(seed), rules=Rules(link_probes=False))
+    for _ in range(3):
+        assert sorted(unanswered(watch) + unanswered(watch)) == [2, 3, 4, 5, 6, 7]
+
+
+def test_too_few_that_were_not_asked_yet_are_joined_by_others_and_all_begin_anew() -> None:
+    watch = Watch(*range(1, 6), rng=seeded(1), rules=Rules(link_probes=False))
+    first, second, third = unanswered(watch), unanswered(watch), unanswered(watch)
+    assert sorted({*first, *second}) == [2, 3, 4, 5]
+    assert len(second) == len(set(second)) == 3
+    assert next(iter({2, 3, 4, 5}.difference(second))) in third
+
+
+def test_with_an_answer_or_a_new_life_all_begin_anew() -> None:
+    watch = Watch(*range(1, 8), rng=seeded(1))
+    unanswered(watch)
+    assert len(watch.row(1).asked) == 3
+    watch.ack(start(watch), ANN.head())
+    assert watch.row(1).asked == ()
+    unanswered(watch)
+    watch.meet(ANN.head(2))
+    assert watch.row(1).asked == ()
+
+
+def test_a_round_with_a_former_life_says_nothing_about_helpers_of_this_one() -> None:
+    watch = Watch(*range(1, 8))
+    nonce = start(watch)
+    watch.meet(ANN.head(2))
+    watch.prober.on_direct_late(nonce, watch.now)
+    assert helpers(watch) == [2, 3, 4]
+    watch.prober.on_probe_ends(nonce)
+    assert watch.row(1).asked == ()
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_whoever_brought_an_ack_is_asked_first_about_this_member_and_about_others(number: int) -> None:
+    for seed in range(20):
+        watch = Watch(*range(1, 41), rng=seeded(seed))
+        nonce = start(watch)
+        watch.run(0.9)
+        helper = helpers(watch)[0]
+        watch.relayed_ack(nonce, ANN.head(), helper)
+        if helper == number:
+            continue
+        assert helper in unanswered(watch, number)
+        assert helper not in unanswered(watch, number)  # it was asked in vain
+
+
+def test_an_ack_by_somebody_who_was_not_asked_names_no_helper() -> None:
+    watch = Watch(*range(1, 41), rng=seeded(1))
+    nonce = start(watch)
+    watch.run(0.9)
+    stranger = next(number for number in range(2, 41) if number not in helpers(watch))
+    assert watch.relayed_ack(nonce, ANN.head(), stranger) is not None
+    assert watch.row(1).helper is None
+
+
+@pytest.mark.parametrize(("nodes", "asked"), [(4, 2), (8, 6), (40, 6)])
+def test_the_last_look_before_a_burial_asks_twice_as_many(nodes: int, asked: int) -> None:
+    watch = Watch(*range(1, nodes), rng=seeded(1))
+    assert len(set(unanswered(watch, is_last=True))) == asked
+
+
+def test_a_wide_round_costs_no_more_health_than_another() -> None:
+    watch = Watch(*range(1, 41))
+    unanswered(watch, is_last=True)
+    assert watch.health.value == 3
+
+
+def test_helpers_are_told_of_a_doubt_and_of_nothing_else() -> None:
+    watch = Watch(*range(1, 8))
+    start(watch)
+    watch.run(0.9)
+    assert not any(isinstance(m, AccusationUpdate) for _, m in watch.sent)  # nobody doubts yet
+    watch.run(1.0)
+    word = watch.detector.word(node_id(1))
+    assert word is not None
+    watch.prober.on_direct_late(start(watch), watch.now)
+    sent = watch.sent
+    asked = [node for node, m in sent if isinstance(m, PingReq)]
+    assert [node for node, m in sent if m == AccusationUpdate(accusation=word)] == asked
 
 
 @pytest.mark.parametrize("direct", [True, False])

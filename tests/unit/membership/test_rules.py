@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from msgspec.structs import fields
 
 from reachp2p.core.events import MemberState
+from reachp2p.core.ids import NodeId
 from reachp2p.core.membership.detector import SuspicionEnds, VerifyDue
 from reachp2p.core.membership.probe import ProbeResult, RelayNackDue
 from reachp2p.core.membership.suspicion import Grade
@@ -152,6 +154,33 @@ def test_without_an_adaptive_timeout_the_direct_probe_always_waits_the_full_time
         assert watch.prober.probe(watch.row(1), 0.0)
         watch.run(0.4)
         assert any(isinstance(m, PingReq) for _, m in watch.sent) is asked
+
+
+def asked(watch: Watch) -> list[NodeId]:
+    """The helpers of a round that nobody answers."""
+    assert watch.prober.probe(watch.row(1), watch.now, is_last=True)
+    (nonce,) = watch.pings().values()
+    watch.prober.on_direct_late(nonce, watch.now)
+    found = [node for node, m in watch.sent if isinstance(m, PingReq)]
+    watch.prober.on_probe_ends(nonce)
+    return found
+
+
+def test_without_other_helpers_each_round_draws_k_members_anew() -> None:
+    watch = watching(*range(1, 8), rng=seeded(1), other_helpers=False, link_probes=False)
+    rounds = [asked(watch) for _ in range(20)]
+    assert all(len(set(helpers)) == 3 for helpers in rounds)
+    assert any(set(one) & set(next_one) for one, next_one in pairwise(rounds))
+    assert watch.row(1).asked == ()
+
+
+def test_without_helpers_told_a_helper_is_asked_and_told_nothing() -> None:
+    for rules, is_told in ((Rules(), True), (Rules(helpers_told=False), False)):
+        watch = Watch(*SIX, rules=rules)
+        fail_probe(watch)
+        assert watch.prober.probe(watch.row(1), 0.0)
+        watch.run(0.6)
+        assert any(isinstance(m, AccusationUpdate) for _, m in watch.sent) is is_told
 
 
 def test_without_round_robin_targets_are_drawn_from_all_members() -> None:

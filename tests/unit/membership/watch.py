@@ -62,6 +62,7 @@ class Watch:
             self.health,
             lambda node, nonce, now: self.probed_links.append((node, nonce)),
             lambda node, ping: self.relayed_over_links.append((node, ping)),
+            lambda node: self.detector.word(node),
             effects=self.effects,
             timers=self.timers,
             rng=chance,
@@ -142,6 +143,13 @@ class Watch:
         node = NodeId(head.fact.node)
         source = head.fact.addresses[0] if direct else None
         result = self.prober.on_ack(nonce, node, head.fact.life, source, self.now)
+        self.ended(result)
+        return result
+
+    def relayed_ack(self, nonce: bytes, head: Checked[Head], helper: int) -> ProbeResult | None:
+        """The same by way of a helper."""
+        node = NodeId(head.fact.node)
+        result = self.prober.on_ack(nonce, node, head.fact.life, None, self.now, helper=node_id(helper))
         self.ended(result)
         return result
 
