@@ -12,6 +12,7 @@ from reachp2p_sim.running.run import run_scenario
 from reachp2p_sim.running.scenario_of_run import record_of
 from reachp2p_sim.steps import KINDS
 from reachp2p_sim.steps.paths import PartitionShape
+from reachp2p_sim.steps.selection import StepImpossible
 from reachp2p_sim.world.world import World
 
 from reachp2p.core.effects import Persist, SendDatagram, Table
@@ -49,12 +50,49 @@ def test_healing_leaves_what_is_held_and_releasing_what_is_cut(story: Story) -> 
     world.heal()
     assert world.history.were_cut(a.index, b.index, world.now)
     assert not reached(story, a, b)
-    world.release("another")
+    with pytest.raises(StepImpossible, match=r"no hold named 'another' to end \(there are: 'jam'\)"):
+        world.release("another")
     assert not reached(story, a, b)
     world.release("jam")
     world.run(0.1)
     assert len(story.heard(b)) == 2
     assert world.is_calm
+
+
+def test_what_would_do_nothing_is_refused_and_leaves_no_trace(story: Story) -> None:
+    world = story.world
+    a, b, c = world.add_nodes(3)
+    world.partition([a], [b], name="x")
+    world.heal("x")
+    before = len(world.performed), world.trace.digest()
+    for act, says in (
+        (lambda: world.heal("x"), "no cut named 'x' to end"),
+        (lambda: world.partition([a], []), "right selects no machine"),
+        (lambda: world.partition([a, b], [b, c]), "n01 would be on both sides"),
+        (lambda: world.hold([], [c]), "left selects no machine"),
+        (lambda: world.block_dials([a], []), "target selects no machine"),
+        (lambda: world.set_weather_of([], [c], loss=0.5), "sources selects no machine"),
+        (lambda: world.end_weather("x"), "no weather named 'x' to end"),
+        (lambda: world.partition_shape("majorities-ring"), "a ring of 3 hosts: at least 4 are needed"),
+    ):
+        with pytest.raises(StepImpossible, match=says):
+            act()
+    assert (len(world.performed), world.trace.digest()) == before
+
+
+def test_a_pattern_of_cuts_ends_by_its_name(story: Story) -> None:
+    world = story.world
+    a, b, c = world.add_nodes(3)
+    world.flap(a, on=5, off=5, seconds=100, name="mine")
+    world.flap(b, on=5, off=5, seconds=100)
+    world.run(1)
+    assert not reached(story, a, c)
+    world.heal("mine")
+    assert reached(story, a, c)
+    assert not reached(story, b, c)
+    world.run(10)  # the other goes on
+    assert reached(story, a, c)
+    assert not reached(story, b, c)
 
 
 @pytest.mark.parametrize("shape", ["bridge", "non-transitive", "isolate-one", "random-groups"])

@@ -16,6 +16,9 @@ class Checker:
     invariant: ClassVar[str]
     """A short id for traces and reports, such as `I-MONO`."""
 
+    limits: ClassVar[tuple[str, ...]] = ()
+    """What it asks the world's limits for, by the names that `[limits]` of a scenario may use."""
+
     def __init__(self, world: World) -> None:
         self.world = world
 

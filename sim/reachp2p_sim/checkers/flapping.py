@@ -22,6 +22,8 @@ class Flapping(Checker):
     name = "flapping"
     invariant = "I-NOFLAP"
 
+    limits = ("flaps", "flaps_within")
+
     def __init__(self, world: World) -> None:
         super().__init__(world)
         self._changes: dict[tuple[int, NodeId], deque[float]] = {}

@@ -192,8 +192,8 @@ def carry_out(
         print_result(result)
         if folder is not None:
             print(f"  report         {folder / 'report.html'}")
-    for trouble in troubles:
-        say(trouble)
+    for said in (*result.remarks, *troubles):
+        say(said)
     if result.verdict != "pass":
         print(f"replay: {result.replay}", file=sys.stderr)
     return result, FAIL if result.verdict != "pass" else USAGE if troubles else PASS

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,14 @@ import msgspec
 from reachp2p.core.rules import Rules
 from reachp2p.core.settings import Protocol
 from reachp2p.errors import ConfigurationInvalid
+from reachp2p_sim.checkers import CHECKERS
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.mutants import MUTANTS
 from reachp2p_sim.network.conditions import Conditions
 from reachp2p_sim.running import code_version
 from reachp2p_sim.running.own_code import OwnCodeInvalid, load
-from reachp2p_sim.running.scenario_file import ScenarioInvalid, check_scenario, read_scenario
+from reachp2p_sim.running.scenario_file import ScenarioInvalid
+from reachp2p_sim.running.scenario_reading import check_scenario, read_scenario
 from reachp2p_sim.scenarios import SCENARIOS, Options, Scenario, Value, from_file
 from reachp2p_sim.steps.paths import changed
 
@@ -121,6 +124,7 @@ def check(config: RunConfig) -> None:
     scenario = find_scenario(config.scenario)
     options = options_of(scenario, config)
     protocol_of(scenario, config)
+    _check_limits(scenario)
     if scenario.file is not None:
         try:
             check_scenario(scenario.file, options.nodes, options.values)
@@ -128,6 +132,20 @@ def check(config: RunConfig) -> None:
             raise UsageError(str(error)) from error
     if config.mutant is not None:
         _known("mutant", config.mutant, MUTANTS)
+
+
+def _check_limits(scenario: Scenario) -> None:
+    """Raise `UsageError` for a limit that no checker of the scenario asks for, or that can never be kept."""
+    source = scenario.name if scenario.file is None else scenario.file.source
+    known = [limit for checker in (*CHECKERS, *scenario.checkers) for limit in checker.limits]
+    for key, value in scenario.limits.items():
+        if key not in known:
+            raise UsageError(
+                f"{source}: [limits]: no checker asks for {key!r}; they ask for: {', '.join(known)} (a checker of your "
+                "own names what it asks for in its `limits`)"
+            )
+        if not 0 <= value < inf:
+            raise UsageError(f"{source}: [limits]: {key} = {value}: a finite number of at least 0 is wanted")
 
 
 def find_scenario(name: str) -> Scenario:

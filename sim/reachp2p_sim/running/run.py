@@ -22,6 +22,7 @@ from reachp2p_sim.running.configuration import (
     options_of,
     protocol_of,
 )
+from reachp2p_sim.running.scenario_file import ScenarioInvalid
 from reachp2p_sim.running.scenario_of_run import record_of
 from reachp2p_sim.scenarios import Options, Scenario, Value
 from reachp2p_sim.world.trace import Lines
@@ -60,6 +61,8 @@ class RunResult:
     """How often the run went through each rare branch (`coverage`)."""
     steps: dict[str, int]
     """How many steps of each kind were performed."""
+    remarks: list[str]
+    """What a person should know besides: steps of a file that came later than they were due."""
 
     def to_json(self) -> dict[str, Any]:
         """All fields, as plain data."""
@@ -72,7 +75,8 @@ def run_scenario(
     attach: Callable[[World], None] | None = None,
     scenario: Scenario | None = None,
 ) -> RunResult:
-    """Run it to its end or to the first violation. Raises `UsageError` before anything runs if a name is wrong.
+    """Run it to its end or to the first violation. Raises `UsageError` before anything runs if a name is wrong, and if
+    a step of a scenario file turns out to be impossible when it comes.
 
     `attach` is called with the world before anything happens in it, for whoever wants to watch. `scenario`: the
     scenario itself, if it is not one that is found by its name.
@@ -107,6 +111,8 @@ def run_scenario(
                 checker.finish()
         except Violation as broken:
             violation = broken
+        except ScenarioInvalid as wrong:
+            raise UsageError(str(wrong)) from wrong
         except (Exception, SystemExit):  # noqa: BLE001 a defect, whatever it is, is reported with its seed
             error = traceback.format_exc()
     return _result(
@@ -179,4 +185,5 @@ def _result(
         options=dict(options.values),
         branches=coverage.branches(),
         steps=coverage.steps(),
+        remarks=list(world.remarks),
     )

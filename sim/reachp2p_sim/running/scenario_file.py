@@ -1,4 +1,4 @@
-"""Scenarios as TOML files: read, checked as a whole before anything runs, and written from the record of a run.
+"""What a scenario file is, which steps it stands for, and how one is written from the record of a run.
 
     name = "partition-halves"
     summary = "two halves are cut for a minute and find each other again"
@@ -32,28 +32,22 @@
     stays = 20
     measure = "healed_after"
 
-Any step may have `at`, the time in run seconds at which it is due; it waits for that. Three words stand for several
-steps: `grow` (`within`, `work`), `repeat` (`times`, `steps`), and `heal-everything`. Kinds of steps: `steps/`.
+Any step may have `at`, the time in run seconds at which it is due; it waits for that, and is done at once if an
+`expect` before it took longer. Three words stand for several steps: `grow` (`within`, `work`), `repeat` (`times`,
+`steps`), and `heal-everything`. Kinds of steps are in `steps/`; files are read and checked in `scenario_reading`.
 """
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import msgspec
 import tomli_w
 
-from reachp2p.core.settings import Protocol
-from reachp2p_sim.network.network import Conditions
 from reachp2p_sim.steps import KINDS, Step
 from reachp2p_sim.steps.base import default_of
-from reachp2p_sim.steps.paths import PathWeather, Weather, WeatherBetween, changed
-from reachp2p_sim.steps.processes import Clone, Restart, SaveDisk
-from reachp2p_sim.steps.selection import UnknownMachine, among
 
 Value: TypeAlias = float | int | str | bool
 KEYS = (
@@ -82,8 +76,6 @@ STEPS_MAX = 20_000
 TIMES_MAX = 10_000
 DEPTH_MAX = 8
 """Repetitions within repetitions."""
-NUMBER_MAX = 1e9
-"""No number of a step is larger, or below its negative: thirty years of seconds, or a gigabyte a second."""
 RESERVED = ("delay", "spread", "path_loss", "signing", "codec", "nodes")
 """Options that every run has: a file says them in `[weather]`, or they are set for a run."""
 
@@ -98,6 +90,8 @@ class Timed:
 
     step: Step
     at: float | None = None
+    place: str = field(default="", compare=False)
+    """Where it stands in its file, for messages: file and number, of repeated steps and words for several `2.1`."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -122,137 +116,6 @@ class ScenarioFile:
     steps: tuple[dict[str, Any], ...] = ()
 
 
-def read_scenario(path: Path) -> ScenarioFile:
-    """Read and check a file. Raises `ScenarioInvalid`, or `OSError` if it cannot be read."""
-    return parse_scenario(path.read_bytes(), str(path))
-
-
-def parse_scenario(data: bytes, source: str) -> ScenarioFile:
-    """The same from bytes; `source` is for messages. Raises `ScenarioInvalid`."""
-    try:
-        table = tomllib.loads(data.decode())
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise ScenarioInvalid(f"{source}: no TOML: {error}") from error
-    except RecursionError as error:
-        raise ScenarioInvalid(f"{source}: nested too deeply") from error
-    _only(table, KEYS, source, "the file")
-    for key in ("name", "summary", "nodes", "steps"):
-        if key not in table:
-            raise ScenarioInvalid(f"{source}: {key!r} is missing")
-    try:
-        groups = {name: _selection(value) for name, value in table.pop("groups", {}).items()}
-        scenario = msgspec.convert({"source": source, **table, "groups": groups}, ScenarioFile)
-    except (msgspec.ValidationError, TypeError, AttributeError) as error:
-        raise ScenarioInvalid(f"{source}: {error}") from error
-    check_scenario(scenario, scenario.nodes, scenario.options)
-    return scenario
-
-
-def check_scenario(scenario: ScenarioFile, nodes: int, options: Mapping[str, Value]) -> None:
-    """Raise `ScenarioInvalid` if any step could not be performed in a run with so many nodes and these options."""
-    source = scenario.source
-    try:
-        fair = changed(Conditions(), scenario.weather)
-    except (ValueError, msgspec.ValidationError) as error:
-        raise ScenarioInvalid(f"{source}: [weather]: {error}") from error
-    known = [f.name for f in msgspec.structs.fields(Protocol)]
-    for key in scenario.protocol:
-        if key not in known:
-            raise ScenarioInvalid(
-                f"{source}: [protocol]: unknown constant {key!r}; there are: {', '.join(known)}"
-            )
-    try:
-        msgspec.convert({**msgspec.to_builtins(Protocol()), **scenario.protocol}, Protocol)
-    except (ValueError, msgspec.ValidationError) as error:
-        raise ScenarioInvalid(f"{source}: [protocol]: {error}") from error
-    for key in scenario.options:
-        if key in RESERVED or "." in key:
-            raise ScenarioInvalid(
-                f"{source}: [options]: {key!r} means the same in every run; write weather under [weather], constants "
-                "under [protocol], and give an option of your own another name"
-            )
-    names: list[str] = []
-    images: dict[str, None] = {}
-    clones: dict[str, int] = {}
-    for number, timed in enumerate(steps_of(scenario, nodes, options), 1):
-        if number > STEPS_MAX:
-            raise ScenarioInvalid(f"{source}: more than {STEPS_MAX} steps")
-        try:
-            _check_numbers(timed.step)
-            _check_image(timed.step, images)
-            _check_step(timed.step, names, clones, scenario.groups, fair)
-        except (ValueError, msgspec.ValidationError) as error:
-            where = f"{source}: step {timed.step.word()!r} ({timed.step.text()})"
-            raise ScenarioInvalid(f"{where}: {error}") from error
-
-    if not names:
-        raise ScenarioInvalid(f'{source}: no step adds a node: begin with do = "grow" or "add-nodes"')
-
-
-def _check_numbers(step: Step) -> None:
-    for column in msgspec.structs.fields(type(step)):
-        value = getattr(step, column.name)
-        if isinstance(value, float) and not -NUMBER_MAX <= value <= NUMBER_MAX:
-            raise ValueError(f"{column.name} = {value}: a number within ±{NUMBER_MAX:g} is wanted")
-
-
-def _check_image(step: Step, images: dict[str, None]) -> None:
-    """Follow which images of disks will have been saved, and see that the step uses no other."""
-    if isinstance(step, SaveDisk):
-        images[step.image] = None
-    used = step.disk if isinstance(step, Restart) else step.image if isinstance(step, Clone) else None
-    if used not in (None, "kept", "lost", *images):
-        there_are = ", ".join(["kept", "lost", *images])
-        raise ValueError(f"no image {used!r} has been saved before (save-disk); there are: {there_are}")
-
-
-def _check_step(
-    step: Step,
-    names: list[str],
-    clones: dict[str, int],
-    groups: Mapping[str, str | tuple[str, ...]],
-    fair: Conditions,
-) -> None:
-    """Follow which machines there will be, and see that the step names no other."""
-    if isinstance(step, Weather | PathWeather | WeatherBetween) and step.changes is not None:
-        changed(fair, step.changes)
-    word = step.word()
-    if word == "add-nodes":
-        count = getattr(step, "count", 0)
-        first = sum("-" not in name for name in names)
-        names += getattr(step, "names", ()) or [f"n{first + i:02d}" for i in range(count)]
-        return
-    for machines in step.machines:
-        chosen = _check_selection(getattr(step, machines), names, groups)
-        if word == "clone":
-            for name in chosen:
-                clones[name] = clones.get(name, 0) + 1
-                names.append(f"{name}-clone{clones[name]}")
-
-
-def _check_selection(
-    selection: str | tuple[str, ...] | None,
-    names: list[str],
-    groups: Mapping[str, str | tuple[str, ...]],
-) -> tuple[str, ...]:
-    """The names if they are known before the run; drawn ones are not, but their number must be possible."""
-    if selection is None:
-        return ()
-    if not isinstance(selection, str):
-        return tuple(name for part in selection for name in _check_selection(part, names, groups))
-    text = selection.strip()
-    if text in groups:
-        return _check_selection(groups[text], names, {})
-    if text in ("running", "stopped", "rest"):
-        return ()
-    if text.startswith("all but "):
-        excluded = _check_selection(text.removeprefix("all but "), names, groups)
-        return tuple(name for name in names if name not in excluded)
-    if text.startswith("random "):
-        return among(f"first {text.removeprefix('random ')}", names)
-    return among(text, names)
-
-
 def steps_of(scenario: ScenarioFile, nodes: int, options: Mapping[str, Value]) -> Iterator[Timed]:
     """The steps with options filled in and macros written out. Raises `ScenarioInvalid`."""
     for number, table in enumerate(scenario.steps, 1):
@@ -270,22 +133,22 @@ def _written_out(
     if at is not None and (isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at < 1e9):
         raise ScenarioInvalid(f"{where} ({word}): at = {at!r}: a time in seconds from the start is wanted")
     if word in MACROS:
-        _only(table, ("do", *MACROS[word]), where, word)
+        only(table, ("do", *MACROS[word]), where, word)
         first = True
         for timed in _macro(word, table, where, nodes, options):
-            yield Timed(timed.step, at if first and at is not None else timed.at)
+            yield Timed(timed.step, at if first and at is not None else timed.at, timed.place)
             first = False
         return
     if word not in KINDS:
         known = ", ".join(sorted([*KINDS, *MACROS]))
         raise ScenarioInvalid(f"{where}: there is no step {word!r}; there are: {known}")
     kind = KINDS[word]
-    _only(table, ("do", *(f.name for f in msgspec.structs.fields(kind))), where, word)
+    only(table, ("do", *(f.name for f in msgspec.structs.fields(kind))), where, word)
     for machines in kind.machines:
         if machines in table:
-            table[machines] = _selection(table[machines])
+            table[machines] = as_selection(table[machines])
     try:
-        yield Timed(msgspec.convert(table, kind), at)
+        yield Timed(msgspec.convert(table, kind), at, where)
     except (msgspec.ValidationError, ValueError) as error:
         raise ScenarioInvalid(f"{where} ({word}): {error}") from error
 
@@ -356,11 +219,11 @@ def _filled(table: Mapping[str, Any], where: str, options: Mapping[str, Value]) 
     return {key: value if key == "steps" else fill(value) for key, value in table.items()}
 
 
-def _selection(value: Any) -> Any:
+def as_selection(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _only(table: Mapping[str, Any], keys: Sequence[str], where: str, what: str) -> None:
+def only(table: Mapping[str, Any], keys: Sequence[str], where: str, what: str) -> None:
     for key in table:
         if key not in keys:
             valid = ", ".join(name for name in keys if name != "do")
@@ -401,17 +264,3 @@ def _table(timed: Timed) -> dict[str, Any]:
         if value is not None and (column.required or value != default_of(column)):
             table[column.name] = msgspec.to_builtins(value)
     return table
-
-
-__all__ = [
-    "ScenarioFile",
-    "ScenarioInvalid",
-    "Timed",
-    "UnknownMachine",
-    "Value",
-    "check_scenario",
-    "parse_scenario",
-    "read_scenario",
-    "steps_of",
-    "write_scenario",
-]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from importlib.resources import files
 
-from reachp2p_sim.running.scenario_file import Value, parse_scenario
+from reachp2p_sim.running.scenario_file import Value
+from reachp2p_sim.running.scenario_reading import parse_scenario
 from reachp2p_sim.scenarios import (
     calls,
     churn,

@@ -9,10 +9,14 @@ from typing import Any, TypeAlias
 
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.machines.host import Host
-from reachp2p_sim.running.scenario_file import ScenarioFile, Value, steps_of
+from reachp2p_sim.running.scenario_file import ScenarioFile, ScenarioInvalid, Value, steps_of
+from reachp2p_sim.steps.selection import StepImpossible
 from reachp2p_sim.world.agreement import converged
 from reachp2p_sim.world.violation import Violation
 from reachp2p_sim.world.world import World
+
+LATE = 1e-6
+"""Seconds; what is later by less is in time, rounded."""
 
 
 class Options:
@@ -144,8 +148,18 @@ def from_file(file: ScenarioFile) -> Scenario:
         world.groups.update(file.groups)
         for timed in steps_of(file, options.nodes, options.values):
             if timed.at is not None:
+                if timed.at < world.now - LATE:
+                    what = f"{timed.place}, {timed.step.text()}"
+                    world.remarks.append(
+                        f"{what}: it was due at {timed.at:g} s and came at {world.now:.3f} s"
+                    )
                 world.run_to(timed.at)
-            world.perform(timed.step)
+            try:
+                world.perform(timed.step)
+            except StepImpossible as error:
+                raise ScenarioInvalid(
+                    f"{timed.place}, {timed.step.text()}, at {world.now:g} s: {error}"
+                ) from error
 
     return Scenario(
         name=file.name,

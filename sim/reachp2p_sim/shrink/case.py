@@ -12,7 +12,9 @@ import msgspec
 from reachp2p_sim.running.scenario_file import Timed
 from reachp2p_sim.steps import Step
 from reachp2p_sim.steps.base import default_of
+from reachp2p_sim.steps.in_force import InForce
 from reachp2p_sim.steps.processes import AddNodes, Clone
+from reachp2p_sim.steps.selection import StepImpossible
 from reachp2p_sim.steps.story import Expect
 from reachp2p_sim.world.world import Performed
 
@@ -54,8 +56,9 @@ class Case:
         return ", ".join(f"{count:g} {what}" for what, count in self.counts.items())
 
     def with_steps(self, steps: Iterable[Timed]) -> Case:
-        """The same with other steps; machines that these no longer make are taken out of the others."""
-        return replace(self, steps=tuple(_without_strangers(steps)))
+        """The same with other steps. What makes no sense among these is taken out: machines that are never made, and
+        steps that end what never began."""
+        return replace(self, steps=tuple(_possible(_without_strangers(steps))))
 
     def with_machines(self, kept: Iterable[str]) -> Case:
         """The same as if only these machines had ever been there."""
@@ -124,6 +127,19 @@ def _without_strangers(steps: Iterable[Timed]) -> Iterator[Timed]:
                 made[original] = made.get(original, 0) + 1
                 made[f"{original}-clone{made[original]}"] = 0
         yield Timed(step, timed.at)
+
+
+def _possible(steps: Iterable[Timed]) -> Iterator[Timed]:
+    """Without what can no longer be done."""
+    in_force = InForce()
+    for timed in steps:
+        selected = {field: getattr(timed.step, field) for field in timed.step.machines}
+        try:
+            timed.step.check({field: names for field, names in selected.items() if isinstance(names, tuple)})
+            in_force.note(timed.step)
+        except StepImpossible:
+            continue
+        yield timed
 
 
 def _simpler(step: Step) -> Iterator[Step]:

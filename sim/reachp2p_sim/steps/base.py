@@ -8,12 +8,12 @@ its machines by name, its numbers, nothing else. Chance that it needs comes from
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
-from reachp2p_sim.steps.selection import Selection, select
+from reachp2p_sim.steps.selection import Selection, StepImpossible, select
 
 if TYPE_CHECKING:
     from reachp2p_sim.world.world import World
@@ -42,6 +42,14 @@ class Step(
     """Whether the record of a run keeps it."""
     may_be_empty: ClassVar[bool] = False
     """Whether it means something without any machine, too."""
+    between: ClassVar[tuple[str, str] | None] = None
+    """The two fields of `machines` between which it does something: neither may be empty."""
+    apart: ClassVar[bool] = False
+    """Whether no machine may be on both sides."""
+    opens: ClassVar[str | None] = None
+    """What it brings about under its `name`, until a step that `ends` it: a cut, a hold, weather."""
+    ends: ClassVar[str | None] = None
+    """What it ends: that of its `name`, or all if it has none."""
     disturbs: ClassVar[bool] = True
     """Whether views may differ for a while because of it: the heal budget runs from the last such step."""
 
@@ -64,6 +72,25 @@ class Step(
             taken = {name for selected in names.values() for name in selected}
             names[field] = tuple(host.name for host in world.nodes if host.name not in taken)
         return msgspec.structs.replace(self, **names) if names else self
+
+    def check(self, selected: Mapping[str, tuple[str, ...]]) -> None:
+        """Raise `StepImpossible` if it means nothing with these machines, by field; of a field left out they are not
+        known yet."""
+        if self.between is None:
+            return
+        for field in self.between:
+            if selected.get(field) == ():
+                raise StepImpossible(
+                    f"{field} selects no machine: both sides need one, or nothing would happen"
+                )
+        both = [
+            name for name in selected.get(self.between[0], ()) if name in selected.get(self.between[1], ())
+        ]
+        if self.apart and both:
+            raise StepImpossible(
+                f"{short_names(tuple(both))} would be on both sides: {' and '.join(self.between)} may have no machine "
+                "in common"
+            )
 
     def perform(self, world: World) -> None:
         """Do it now. The step has been resolved."""

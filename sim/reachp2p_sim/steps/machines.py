@@ -60,7 +60,7 @@ class StrobeClock(Step, frozen=True, kw_only=True):
 
     hosts: Selection
     by: float = 0.0
-    every: Annotated[float, Meta(gt=0)] = 0.1
+    every: Annotated[float, Meta(ge=0.001)] = 0.1
 
     machines: ClassVar[tuple[str, ...]] = ("hosts",)
 

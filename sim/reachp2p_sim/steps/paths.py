@@ -5,7 +5,8 @@ Cuts, holds and weather over many paths may be given a name, by which they end w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from random import Random
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 import msgspec
@@ -16,7 +17,7 @@ from reachp2p_sim.network.network import Conditions, mask
 from reachp2p_sim.network.partition_shapes import SHAPES, Turn, flapping, swizzle
 from reachp2p_sim.steps.base import Step
 from reachp2p_sim.steps.processes import Seconds
-from reachp2p_sim.steps.selection import Selection
+from reachp2p_sim.steps.selection import Selection, StepImpossible
 
 if TYPE_CHECKING:
     from reachp2p_sim.machines.host import Host
@@ -35,6 +36,9 @@ class Partition(Step, frozen=True, kw_only=True):
     name: str = ""
 
     machines: ClassVar[tuple[str, ...]] = ("left", "right")
+    between: ClassVar[tuple[str, str] | None] = ("left", "right")
+    apart: ClassVar[bool] = True
+    opens: ClassVar[str | None] = "cut"
 
     def perform(self, world: World) -> None:
         """Cuts add up until `heal`."""
@@ -55,11 +59,23 @@ class PartitionShape(Step, frozen=True, kw_only=True):
     name: str = ""
 
     machines: ClassVar[tuple[str, ...]] = ("hosts",)
+    opens: ClassVar[str | None] = "cut"
 
     def __post_init__(self) -> None:
         """Refuse a shape that there is not."""
         if self.shape not in SHAPES:
             raise ValueError(f"there is no shape {self.shape!r}; there are: {', '.join(SHAPES)}")
+
+    def check(self, selected: Mapping[str, tuple[str, ...]]) -> None:
+        """Not every number of machines can stand in every shape."""
+        if "hosts" not in selected:
+            return
+        try:
+            cuts = SHAPES[self.shape](selected["hosts"], Random(0))  # who stands where does not matter here
+        except ValueError as error:
+            raise StepImpossible(f"{self.shape}: {error}") from error
+        if not any(sources and targets for sources, targets in cuts):
+            raise StepImpossible(f"{self.shape} of {len(selected['hosts'])} machines cuts nobody off")
 
     def perform(self, world: World) -> None:
         """Cuts add up until `heal`."""
@@ -74,9 +90,16 @@ class Heal(Step, frozen=True, kw_only=True):
 
     name: str | None = None
 
+    ends: ClassVar[str | None] = "cut"
+
     def perform(self, world: World) -> None:
         """At once; streams that stood still go on."""
         mend(world, self.name)
+        if self.name is not None:
+            world.healed[self.name] += 1
+            for one in world.network.cuts:
+                if one.startswith(f"{self.name} of "):  # of a pattern, which cuts one machine at a time
+                    mend(world, one)
 
 
 class Swizzle(Step, frozen=True, kw_only=True):
@@ -91,6 +114,7 @@ class Swizzle(Step, frozen=True, kw_only=True):
     name: str = "swizzle"
 
     machines: ClassVar[tuple[str, ...]] = ("hosts",)
+    opens: ClassVar[str | None] = "cut"
 
     def perform(self, world: World) -> None:
         """Both ways, from everybody."""
@@ -114,6 +138,7 @@ class Flap(Step, frozen=True, kw_only=True):
     name: str = "flap"
 
     machines: ClassVar[tuple[str, ...]] = ("hosts",)
+    opens: ClassVar[str | None] = "cut"
 
     def perform(self, world: World) -> None:
         """All of them in lock-step; they reach each other as badly as everybody else."""
@@ -130,6 +155,9 @@ class Hold(Step, frozen=True, kw_only=True):
     name: str = ""
 
     machines: ClassVar[tuple[str, ...]] = ("left", "right")
+    between: ClassVar[tuple[str, str] | None] = ("left", "right")
+    apart: ClassVar[bool] = True
+    opens: ClassVar[str | None] = "hold"
 
     def perform(self, world: World) -> None:
         """Until `release`."""
@@ -143,6 +171,8 @@ class Release(Step, frozen=True, kw_only=True):
     """Deliver what was held under a name, or all, in order."""
 
     name: str | None = None
+
+    ends: ClassVar[str | None] = "hold"
 
     def perform(self, world: World) -> None:
         """What another hold still covers goes on waiting."""
@@ -169,6 +199,7 @@ class PathWeather(Step, frozen=True, kw_only=True):
     changes: dict[str, Any] | None = None
 
     machines: ClassVar[tuple[str, ...]] = ("source", "target")
+    between: ClassVar[tuple[str, str] | None] = ("source", "target")
 
     def perform(self, world: World) -> None:
         """All paths from the one group to the other."""
@@ -192,6 +223,8 @@ class WeatherBetween(Step, frozen=True, kw_only=True):
     name: str = ""
 
     machines: ClassVar[tuple[str, ...]] = ("sources", "targets")
+    between: ClassVar[tuple[str, str] | None] = ("sources", "targets")
+    opens: ClassVar[str | None] = "weather"
 
     def perform(self, world: World) -> None:
         """Until `end-weather`."""
@@ -207,6 +240,8 @@ class EndWeather(Step, frozen=True, kw_only=True):
     """End the weather between machines of a name, or all that `weather-between` brought."""
 
     name: str | None = None
+
+    ends: ClassVar[str | None] = "weather"
 
     def perform(self, world: World) -> None:
         """What lies below it shows again."""
@@ -245,6 +280,7 @@ class BlockDials(Step, frozen=True, kw_only=True):
     reset: bool = False
 
     machines: ClassVar[tuple[str, ...]] = ("source", "target")
+    between: ClassVar[tuple[str, str] | None] = ("source", "target")
 
     def perform(self, world: World) -> None:
         """Until `allow-dials`."""
@@ -289,11 +325,11 @@ def mend(world: World, name: str | None = None) -> None:
 
 
 def _plan(world: World, turns: list[Turn[Host]], name: str, direction: Direction) -> None:
-    """Cut and mend single machines at times to come, unless everything is healed before."""
-    planned_in = world.network.mended_wholly
+    """Cut and mend single machines at times to come, unless everything, or this name, is healed before."""
+    planned_in = world.network.mended_wholly, world.healed[name]
 
     def act(argument: tuple[str, Host]) -> None:
-        if world.network.mended_wholly != planned_in:
+        if (world.network.mended_wholly, world.healed[name]) != planned_in:
             return
         what, host = argument
         others = [other for other in world.nodes if other is not host]

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 Selection: TypeAlias = str | tuple[str, ...]
 
 
-class UnknownMachine(ValueError):
+class StepImpossible(ValueError):
+    """A step cannot be performed in the world as it is. The message says what would be right."""
+
+
+class UnknownMachine(StepImpossible):
     """A selection names a machine, or uses words, that there are none for. The message says what would be right."""
 
 

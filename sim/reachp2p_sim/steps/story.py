@@ -43,7 +43,7 @@ class Expect(Step, frozen=True, kw_only=True):
 
     condition: str
     limit: Seconds | str = "healing"
-    every: Annotated[float, Meta(gt=0)] = 0.25
+    every: Annotated[float, Meta(ge=0.001)] = 0.25
     stays: Seconds = 0.0
     measure: str | None = None
 

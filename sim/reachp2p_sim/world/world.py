@@ -15,6 +15,7 @@ first broken promise.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -37,6 +38,7 @@ from reachp2p_sim.network.handing import HandingCodec
 from reachp2p_sim.network.links import Links
 from reachp2p_sim.network.network import Conditions, Network
 from reachp2p_sim.steps import Step
+from reachp2p_sim.steps.in_force import InForce
 from reachp2p_sim.steps.processes import crash
 from reachp2p_sim.steps.selection import Selection, UnknownMachine, select
 from reachp2p_sim.steps.story import Expect
@@ -126,6 +128,12 @@ class World(Acts):
         """Selections with a name of their own; one that is drawn is drawn once."""
         self.images: dict[tuple[str, str], Image] = {}
         """Saved disks by name and machine."""
+        self.in_force = InForce()
+        """The partitions, holds and weather that a step may end by their name."""
+        self.healed: Counter[str] = Counter()
+        """How often the cuts of a name were healed: whoever planned more before that gives them up."""
+        self.remarks: list[str] = []
+        """What a person should know of the run besides its verdict."""
         self.limits: dict[str, float] = {}
         """What the scenario allows beyond the protocol's own budgets, by name, for checkers to ask."""
         self.nodes: list[Host] = []
@@ -202,8 +210,15 @@ class World(Acts):
     # What steps are made of
 
     def perform(self, step: Step) -> None:
-        """Do one step of the story now and keep it in the record. Raises `UnknownMachine`."""
+        """Do one step of the story now and keep it in the record.
+
+        Raises `StepImpossible`, and has done nothing, if it names a machine, or ends a partition, that there is not.
+        """
         step = step.resolved(self)
+        step.check(
+            {field: value for field in step.machines if isinstance(value := getattr(step, field), tuple)}
+        )
+        self.in_force.note(step)
         if step.is_recorded:
             self.performed.append(Performed(len(self.performed), self.timeline.now, step))
         if step.acts:

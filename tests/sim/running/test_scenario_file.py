@@ -6,8 +6,9 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from reachp2p_sim.running.run import RunConfig, UsageError, record_of, run_scenario
-from reachp2p_sim.running.scenario_file import ScenarioInvalid, parse_scenario, steps_of
+from reachp2p_sim.running.run import RunConfig, UsageError, check, record_of, run_scenario
+from reachp2p_sim.running.scenario_file import ScenarioInvalid, steps_of
+from reachp2p_sim.running.scenario_reading import parse_scenario
 from reachp2p_sim.scenarios import SCENARIOS
 from reachp2p_sim.steps.processes import AddNodes, Crash
 from reachp2p_sim.world.world import World
@@ -17,6 +18,13 @@ HEAD = 'name = "mine"\nsummary = "a test"\nnodes = 4\n'
 
 def read(text: str) -> object:
     return parse_scenario((HEAD + text).encode(), "mine.toml")
+
+
+def step(*lines: str) -> str:
+    """Steps after `grow`; one begins with each `do`."""
+    return '[[steps]]\ndo = "grow"\n' + "".join(
+        ("[[steps]]\n" if line.startswith("do") else "") + line + "\n" for line in lines
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,6 +75,52 @@ def read(text: str) -> object:
         ('[[steps]]\ndo = "grow"\n[[steps]]\ndo = "restart"\nhosts = "n00"\ndisk = "old"', "no image 'old'"),
         ('[protocol]\nsuspicion_alpha = nan\n[[steps]]\ndo = "grow"', "suspicion_alpha = nan"),
         ('[protocol]\nsuspicion_alpha = -3\n[[steps]]\ndo = "grow"', "suspicion_alpha = -3.0"),
+        (
+            step('do = "run"', "seconds = 30", 'do = "heal"', "at = 20"),
+            "step 3, heal: at = 20 is in the past",
+        ),
+        (step('do = "heal"', "at = 20", 'do = "heal"', "at = 19"), "until 20 s at least"),
+        (
+            step('do = "partition"', 'left = "n01"', 'right = "n01"'),
+            "n01 would be on both sides: left and right",
+        ),
+        (step('do = "hold"', 'left = "first 2"', 'right = "first half"'), "n00..n01 would be on both sides"),
+        (step('do = "partition"', 'left = "all"'), "right selects no machine: both sides need one"),
+        (step('do = "partition"', "left = []", 'right = "n01"'), "left selects no machine"),
+        (step('do = "weather-between"', 'sources = "all"', "changes = {}"), "targets selects no machine"),
+        (
+            step('do = "partition-shape"', 'shape = "bridge"', 'hosts = "n01"'),
+            "bridge of 1 machines cuts nobody off",
+        ),
+        (
+            step('do = "heal"', 'name = "x"'),
+            "step 2, heal name=x: there is no cut named 'x' to end (there are: none)",
+        ),
+        (
+            step(
+                'do = "partition"', 'left = "n01"', 'name = "a"', 'do = "heal"', 'do = "heal"', 'name = "a"'
+            ),
+            "no cut named 'a' to end (there are: none)",
+        ),
+        (step('do = "release"', 'name = "x"'), "no hold named 'x' to end"),
+        (step('do = "end-weather"', 'name = "x"'), "no weather named 'x' to end"),
+        (
+            step('do = "set-name"', 'name = "sedes"'),
+            "looks for its seeds under 'sedes'; they look under: seeds",
+        ),
+        (step('do = "add-nodes"', "count = 3", 'names = ["a", "b"]'), "count = 3 and 2 names"),
+        (step('do = "add-nodes"', 'names = ["n01"]'), "there is a machine n01 already"),
+        (
+            step(
+                'do = "save-disk"',
+                'hosts = "n02"',
+                'image = "i"',
+                'do = "restart"',
+                'hosts = "n01"',
+                'disk = "i"',
+            ),
+            "the image 'i' is of n02 and not of n01",
+        ),
         ("x = " + "[" * 5000 + "]" * 5000, "nested too deeply"),
         ("step = []", "unknown key 'step' in the file; it takes: name, summary, nodes"),
         ("steps = 3", "steps"),
@@ -118,6 +172,52 @@ def test_more_nodes_than_a_file_can_serve_are_refused_before_anything_runs(tmp_p
     path.write_text(HEAD + '[[steps]]\ndo = "grow"\n[[steps]]\ndo = "crash"\nhosts = "n03"\n')
     with pytest.raises(UsageError, match="there is no machine 'n03'"):
         run_scenario(RunConfig(str(path), nodes=3))
+
+
+def test_what_depends_on_the_run_is_refused_when_the_step_comes(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(HEAD + step('do = "run"', "seconds = 3", 'do = "partition"', 'left = "stopped"'))
+    with pytest.raises(
+        UsageError, match=r"mine\.toml: step 3, partition stopped rest, at \d.*: left selects"
+    ):
+        run_scenario(RunConfig(str(path)))
+
+
+def test_a_step_that_comes_late_because_of_what_was_waited_for_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        HEAD + step('do = "expect"', 'condition = "agreed"', "stays = 2", 'do = "weather"', "at = 1.5")
+    )
+    (remark,) = run_scenario(RunConfig(str(path))).remarks
+    assert remark.startswith(f"{path}: step 3, weather: it was due at 1.5 s and came at ")
+
+
+CHECKER = """
+from reachp2p_sim import Checker
+
+
+class Mine(Checker):
+    name = "mine"
+    invariant = "MINE"
+    limits = ("doubts",)
+"""
+
+
+def test_a_limit_is_one_that_a_checker_asks_for(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    (tmp_path / "mine.py").write_text(CHECKER)
+    for limits, says in (
+        ("flap = 2", "no checker asks for 'flap'; they ask for: flaps, flaps_within"),
+        ("flaps = -2", "flaps = -2.0: a finite number of at least 0 is wanted"),
+        ("flaps = inf", "flaps = inf: a finite number of at least 0 is wanted"),
+        ("doubts = 2", "no checker asks for 'doubts'"),
+    ):
+        path.write_text(HEAD + f"[limits]\n{limits}\n" + step())
+        with pytest.raises(UsageError, match=r"mine\.toml: \[limits\]: ") as refused:
+            check(RunConfig(str(path)))
+        assert says in str(refused.value)
+    path.write_text('checkers = ["mine.py"]\n' + HEAD + "[limits]\ndoubts = 2\n" + step())
+    check(RunConfig(str(path)))
 
 
 RECORDED = (
