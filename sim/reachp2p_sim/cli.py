@@ -17,6 +17,7 @@ from reachp2p_sim.commands.diff import diff
 from reachp2p_sim.commands.explore import explore
 from reachp2p_sim.commands.mutants import mutants
 from reachp2p_sim.commands.paper import paper
+from reachp2p_sim.commands.prune import prune
 from reachp2p_sim.commands.replay import replay
 from reachp2p_sim.commands.report import report
 from reachp2p_sim.commands.run import run
@@ -143,3 +144,4 @@ app.command()(paper)
 app.command()(diff)
 app.command()(report)
 app.command()(shiviz)
+app.command()(prune)

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 from reachp2p_sim.cli import main
+from reachp2p_sim.commands.run import print_result
 from reachp2p_sim.mutants import MUTANTS
 from reachp2p_sim.running.code_version import code
+from reachp2p_sim.running.run import RunConfig, run_scenario
 from reachp2p_sim.scenarios import GROUPS, SCENARIOS
 
 Command = Callable[..., int]
@@ -214,3 +216,11 @@ def test_ctrl_c_while_the_program_is_loaded_is_no_traceback(start: str) -> None:
         [sys.executable, "-c", IMPATIENT + start], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (130, "reachp2p-sim: interrupted\n")
+
+
+def test_how_calls_ended_is_said_in_words(capsys: Capsys) -> None:
+    result = run_scenario(RunConfig("steady", nodes=4, set={"seconds": "1"}))
+    result.calls = {"started": 3, "ended": {"0": 1, "1303": 2}}
+    print_result(result)
+    said = "calls          3 started; ended: 1 with a result, 2 with 1303 no healthy instance\n"
+    assert said in capsys.readouterr().out

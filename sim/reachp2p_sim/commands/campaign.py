@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from reachp2p_sim.commands.run import STORE, STORE_VARIABLE
 from reachp2p_sim.commands.shared import (
     FAIL,
+    STORE,
+    STORE_VARIABLE,
     UNFINISHED,
     AsJson,
     MutantName,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from reachp2p_sim.campaign.folder import Folder
     from reachp2p_sim.campaign.plan import Plan
 
-CAMPAIGNS = "campaigns"
 LATEST = "latest"
 FAILURES_SHOWN = 5
 ALL = "all"
@@ -80,6 +80,7 @@ def campaign(
     from reachp2p_sim.campaign.plan import SHORT_NAMES, Plan
     from reachp2p_sim.campaign.plan import grid as grid_of
     from reachp2p_sim.results.files import said_of
+    from reachp2p_sim.results.store import CAMPAIGNS
     from reachp2p_sim.running.configuration import UsageError, located
     from reachp2p_sim.scenarios import SCENARIOS
 

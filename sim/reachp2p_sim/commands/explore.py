@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reachp2p_sim.commands.run import STORE, STORE_VARIABLE
-from reachp2p_sim.commands.shared import FAIL, UNFINISHED, AsJson, MutantName, leave, print_json, usage
+from reachp2p_sim.commands.shared import (
+    FAIL,
+    STORE,
+    STORE_VARIABLE,
+    UNFINISHED,
+    AsJson,
+    MutantName,
+    leave,
+    print_json,
+    usage,
+)
 
 if TYPE_CHECKING:
     from reachp2p_sim.campaign.explore import Bounds, Found

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from reachp2p_sim.commands.run import STORE, STORE_VARIABLE
-from reachp2p_sim.commands.shared import FAIL, AsJson, Nodes, print_json, usage
+from reachp2p_sim.commands.shared import FAIL, STORE, STORE_VARIABLE, AsJson, Nodes, print_json, usage
 
 if TYPE_CHECKING:
     from reachp2p_sim.campaign.hunt import Found

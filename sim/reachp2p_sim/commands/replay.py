@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from reachp2p_sim.commands.run import STORE, STORE_VARIABLE, Keep, carry_out, tell_other_code
-from reachp2p_sim.commands.shared import FAIL, AsJson, usage
+from reachp2p_sim.commands.run import Leaves, carry_out, tell_other_code
+from reachp2p_sim.commands.shared import (
+    FAIL,
+    RUNS_KEPT,
+    STORE,
+    AsJson,
+    KeepRuns,
+    LogFile,
+    NoStore,
+    RecordFile,
+    StoreFolder,
+    usage,
+)
 
 What = Annotated[
     str,
@@ -22,17 +32,11 @@ What = Annotated[
 
 def replay(
     what: What,
-    store: Annotated[
-        Path,
-        typer.Option(envvar=STORE_VARIABLE, help="Keep report, log and history in SCENARIO/TIME-SEED there."),
-    ] = STORE,
-    no_store: Annotated[bool, typer.Option("--no-store", help="Keep nothing, and record nothing.")] = False,
-    log: Annotated[
-        Path | None, typer.Option(help="Write the trace, one line an event, into this file.")
-    ] = None,
-    record: Annotated[
-        Path | None, typer.Option(help="Write what was done as a scenario file that can be run again.")
-    ] = None,
+    store: StoreFolder = STORE,
+    no_store: NoStore = False,
+    keep: KeepRuns = RUNS_KEPT,
+    log: LogFile = None,
+    record: RecordFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Run it again, and say whether the same happened."""
@@ -44,7 +48,9 @@ def replay(
     except UsageError as error:
         usage(str(error))
     tell_other_code(past.code, past.config)
-    result, code = carry_out(past.config, Keep(None if no_store else store, log, record), False, as_json)
+    result, code = carry_out(
+        past.config, Leaves(None if no_store else store, log, record, keep), False, as_json
+    )
     if past.digest == result.trace_digest:
         print("the same trace as before", file=sys.stderr)
     elif past.digest is not None:

@@ -14,11 +14,18 @@ import typer
 from reachp2p_sim.commands.shared import (
     FAIL,
     PASS,
+    RUNS_KEPT,
+    STORE,
     USAGE,
     AsJson,
+    KeepRuns,
+    LogFile,
     MutantName,
     Nodes,
+    NoStore,
+    RecordFile,
     Settings,
+    StoreFolder,
     may_write,
     pairs,
     print_json,
@@ -30,9 +37,6 @@ if TYPE_CHECKING:
     from reachp2p_sim.report.live_view import Watch
     from reachp2p_sim.running.run import RunConfig, RunResult
     from reachp2p_sim.world.world import World
-
-STORE = Path("store")
-STORE_VARIABLE = "REACHP2P_SIM_STORE"
 
 Name = Annotated[
     str, typer.Argument(help="A scenario, as `reachp2p-sim list` names it, or a TOML or Python file.")
@@ -51,17 +55,11 @@ def run(
             help="off: hand messages over without signing and decoding; the same as --set codec=off."
         ),
     ] = None,
-    store: Annotated[
-        Path,
-        typer.Option(envvar=STORE_VARIABLE, help="Keep report, log and history in SCENARIO/TIME-SEED there."),
-    ] = STORE,
-    no_store: Annotated[bool, typer.Option("--no-store", help="Keep nothing, and record nothing.")] = False,
-    log: Annotated[
-        Path | None, typer.Option(help="Write the trace, one line an event, into this file.")
-    ] = None,
-    record: Annotated[
-        Path | None, typer.Option(help="Write what was done as a scenario file that can be run again.")
-    ] = None,
+    store: StoreFolder = STORE,
+    no_store: NoStore = False,
+    keep: KeepRuns = RUNS_KEPT,
+    log: LogFile = None,
+    record: RecordFile = None,
     determinism: Annotated[
         bool, typer.Option(help="Run it a second time in another process and compare the trace digests.")
     ] = True,
@@ -88,8 +86,8 @@ def run(
     tell_other_code(code, config)
     if pace is not None and not watch:
         usage("--pace means nothing without --watch")
-    keep = Keep(None if no_store else store, log, record)
-    _, exit_code = carry_out(config, keep, determinism, as_json, _view(config, pace) if watch else None)
+    left = Leaves(None if no_store else store, log, record, keep)
+    _, exit_code = carry_out(config, left, determinism, as_json, _view(config, pace) if watch else None)
     raise typer.Exit(exit_code)
 
 
@@ -104,12 +102,16 @@ def _view(config: RunConfig, pace: float | None) -> Watch | None:
 
 
 @dataclass(slots=True, frozen=True)
-class Keep:
-    """What a run leaves behind: its folder in a store, its trace as text, its record as a scenario file."""
+class Leaves:
+    """What a run leaves behind: its folder in a store, its trace as text, its record as a scenario file.
+
+    `keep`: how many runs of a scenario the store keeps (`store.prune`), 0 for all.
+    """
 
     store: Path | None
     log: Path | None = None
     record: Path | None = None
+    keep: int = RUNS_KEPT
 
 
 def tell_other_code(code: str | None, config: RunConfig) -> None:
@@ -130,7 +132,7 @@ def tell_other_code(code: str | None, config: RunConfig) -> None:
 
 
 def carry_out(
-    config: RunConfig, keep: Keep, determinism: bool, as_json: bool, watch: Watch | None = None
+    config: RunConfig, left: Leaves, determinism: bool, as_json: bool, watch: Watch | None = None
 ) -> tuple[RunResult, int]:
     """Run, keep and print; returns the result and the exit code. Exits at once if it cannot be run.
 
@@ -142,8 +144,8 @@ def carry_out(
     from reachp2p_sim.results.store import Store, StoreError
     from reachp2p_sim.running.run import UsageError, record_of, run_scenario
 
-    keeper = None if keep.store is None else Store(keep.store)
-    recorder = None if keep.store is None else Recorder()
+    keeper = None if left.store is None else Store(left.store)
+    recorder = None if left.store is None else Recorder()
     worlds: list[World] = []
 
     def attach(world: World) -> None:
@@ -157,9 +159,9 @@ def carry_out(
     try:
         if keeper is not None:
             keeper.prepare()
-        if keep.record is not None:
-            may_write(keep.record)
-        trace = None if keep.log is None else TraceFile(keep.log)
+        if left.record is not None:
+            may_write(left.record)
+        trace = None if left.log is None else TraceFile(left.log)
         other = second_run(config) if determinism else None
         with (
             nullcontext() if trace is None else trace,
@@ -175,15 +177,16 @@ def carry_out(
         judge(result, other)
     folder: Path | None = None
     troubles = [] if trace is None or trace.trouble is None else [trace.trouble]
-    if keep.record is not None:
+    if left.record is not None:
         try:
-            write_whole(keep.record, record_of(worlds[0], config))
+            write_whole(left.record, record_of(worlds[0], config))
         except OSError as error:
             troubles.append(said_of(error))
     if keeper is not None and recorder is not None:
         recorder.finish(result)
         try:
             folder = keeper.write(config, result, recorder, wall_seconds)
+            said_of_removed(keeper.prune(folder.parent, left.keep))
         except StoreError as error:
             troubles.append(str(error))
     if as_json:
@@ -199,8 +202,17 @@ def carry_out(
     return result, FAIL if result.verdict != "pass" else USAGE if troubles else PASS
 
 
+def said_of_removed(removed: list[Path]) -> None:
+    """Say on stderr which older runs have made room."""
+    if removed:
+        say(
+            f"{', '.join(map(str, removed))} made room: older runs are kept with --keep, or under another name"
+        )
+
+
 def print_result(result: RunResult) -> None:
     """Verdict and figures on stdout; what the core raised on stderr."""
+    from reachp2p_sim.report.words import ending
     from reachp2p_sim.running.configuration import short_name
 
     print(
@@ -212,8 +224,10 @@ def print_result(result: RunResult) -> None:
     for name, seconds in result.timings.items():
         print(f"  {name.replace('_', ' '):28} {seconds:.3f}")
     if result.calls["started"]:
-        ended = ", ".join(f"{count} with {code}" for code, count in result.calls["ended"].items())
-        print(f"  calls          {result.calls['started']} started; ended: {ended.replace('with 0', 'well')}")
+        ended = ", ".join(
+            f"{count} with {ending(int(code))}" for code, count in result.calls["ended"].items()
+        )
+        print(f"  calls          {result.calls['started']} started; ended: {ended or 'none'}")
     print("  checkers       " + ", ".join(f"{name} {verdict}" for name, verdict in result.checkers.items()))
     if result.violation is not None:
         where = f" at {result.violation['node']}" if result.violation["node"] else ""

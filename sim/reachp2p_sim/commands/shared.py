@@ -23,6 +23,34 @@ Settings = Annotated[
     list[str] | None,
     typer.Option("--set", help="KEY=VALUE: an option of the scenario, or protocol.CONSTANT."),
 ]
+STORE = Path("store")
+RUNS_KEPT = 20
+"""Of each scenario so many that passed and as many that did not: some 5 MB each with 64 nodes."""
+STORE_VARIABLE = "REACHP2P_SIM_STORE"
+KEEP_VARIABLE = "REACHP2P_SIM_KEEP"
+StoreFolder = Annotated[
+    Path,
+    typer.Option(
+        "--store", envvar=STORE_VARIABLE, help="Keep report, log, history in SCENARIO/TIME-SEED there."
+    ),
+]
+NoStore = Annotated[bool, typer.Option("--no-store", help="Keep nothing, and record nothing.")]
+KeepRuns = Annotated[
+    int,
+    typer.Option(
+        "--keep",
+        min=0,
+        envvar=KEEP_VARIABLE,
+        help="Of a scenario keep so many runs that passed and as many that did not, the latest; 0 keeps all.",
+    ),
+]
+LogFile = Annotated[
+    Path | None, typer.Option("--log", help="Write the trace, one line an event, into this file.")
+]
+RecordFile = Annotated[
+    Path | None,
+    typer.Option("--record", help="Write what was done as a scenario file that can be run again."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")]
 
 

@@ -1,4 +1,4 @@
-"""The recording as lines: `history.jsonl` for scripts and `run.log` for a terminal, both in order of time."""
+"""The recording as lines: `history.jsonl.gz` for scripts and `run.log` for a terminal, both in order of time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ import msgspec
 from reachp2p_sim.recording.findings import Findings
 from reachp2p_sim.recording.recorder import Recorder
 
-LOG_LINES_MAX = 200_000
+LOG_BYTES_MAX = 20_000_000
+"""A line has a column for each node: of a thousand nodes 20,000 lines."""
 RUNNING, DOUBTED, MOSTLY_DOUBTED, BURIED, MOSTLY_BURIED, ABSENT, PAUSED = "|", "s", "S", "d", "D", ".", "z"
 LEGEND = (
     f"# a column for each node, as the others see it: {RUNNING} all hold it ALIVE, {DOUBTED} some hold it SUSPECT "
@@ -134,13 +135,17 @@ def log(findings: Findings) -> Iterator[str]:
     yield f"# {'time':>10}  {'node':<12} {_header(len(hosts))}"
     columns = _Columns(findings)
     happenings = merge(*_happenings(findings), key=itemgetter(0))
-    for lines, (at, index, text, step) in enumerate(happenings):
-        if lines >= LOG_LINES_MAX:
-            yield f"# more than {LOG_LINES_MAX} lines: the rest is left out"
-            return
+    size = 0
+    for at, index, text, step in happenings:
         columns.apply(step)
         name = findings.name(index) if index >= 0 else ""
-        yield f"{at:12.6f}  {name:<12} {columns.text()}  {text}"
+        line = f"{at:12.6f}  {name:<12} {columns.text()}  {text}"
+        size += len(line) + 1
+        if size > LOG_BYTES_MAX:
+            left_out = 1 + sum(1 for _ in happenings)
+            yield f"# {left_out} more lines are left out: a log has {LOG_BYTES_MAX // 1_000_000} MB at most"
+            return
+        yield line
 
 
 def _header(count: int) -> str:

@@ -14,7 +14,6 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from reachp2p.errors import ErrorCode
 from reachp2p_sim.checkers import CHECKERS
 from reachp2p_sim.recording import kinds
 from reachp2p_sim.recording.findings import Findings
@@ -210,7 +209,7 @@ def _calls(findings: Findings) -> dict[str, Any]:
     most = max(recorder.calls_by_node.values(), default=0)
     return {
         "total": total,
-        "codes": [(_ending(code), number) for code, number in sorted(recorder.calls_by_code.items())],
+        "codes": [(words.ending(code), number) for code, number in sorted(recorder.calls_by_code.items())],
         "attempts": sorted(recorder.attempts.items()),
         "answered": answered,
         "instances": [
@@ -218,16 +217,6 @@ def _calls(findings: Findings) -> dict[str, Any]:
             for index, count in recorder.calls_by_node.most_common(40)
         ],
     }
-
-
-def _ending(code: int) -> str:
-    """How a call ended, in words: `a result`, `1409 outcome unknown`."""
-    if code == 0:
-        return "a result"
-    try:
-        return f"{code} {ErrorCode(code).name.lower().replace('_', ' ')}"
-    except ValueError:
-        return str(code)
 
 
 def _conflicts(findings: Findings) -> list[dict[str, Any]]:

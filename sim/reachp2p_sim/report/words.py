@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from reachp2p.errors import ErrorCode
 from reachp2p_sim.network.conditions import Conditions
 
 NAMES_SHOWN = 6
@@ -12,6 +13,16 @@ _NUMBERED = re.compile(r"(.*?)(\d+)")
 _CONDITIONS = re.compile(r"(?:conditions )?Conditions\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
 _FIELD = re.compile(r"(\w+)=([^,()]+(?:\([^()]*\))?)")
 _LIST = re.compile(r"\b[a-z][\w-]*(?:,[a-z][\w-]*)+")
+
+
+def ending(code: int) -> str:
+    """How a call ended: `a result`, `1409 outcome unknown`."""
+    if code == 0:
+        return "a result"
+    try:
+        return f"{code} {ErrorCode(code).name.lower().replace('_', ' ')}"
+    except ValueError:
+        return str(code)
 
 
 def seconds(value: float | None) -> str:

@@ -6,8 +6,10 @@ was made with; the summary says which that was.
 
 from __future__ import annotations
 
+import gzip
 import json
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from os.path import isdir, isfile  # of a line that is too long for a path they say no, where pathlib raises
 from pathlib import Path
@@ -17,6 +19,7 @@ from reachp2p_sim.recording import Recorder, lines
 from reachp2p_sim.recording.findings import Findings
 from reachp2p_sim.results.run_again import past_run
 from reachp2p_sim.results.store import HISTORY, SUMMARY, read_summary, summarize
+from reachp2p_sim.results.stored_form import check_entry, check_summary
 from reachp2p_sim.running.configuration import RunConfig, UsageError
 from reachp2p_sim.running.run import run_scenario
 
@@ -25,7 +28,7 @@ Entry = dict[str, Any]
 
 @dataclass(slots=True)
 class StoredRun:
-    """One run: what `summary.json` and `history.jsonl` hold."""
+    """One run: what `summary.json` and `history.jsonl.gz` hold."""
 
     name: str
     """How it was named: a folder, or the line that repeats it."""
@@ -69,10 +72,26 @@ def _read(folder: Path) -> StoredRun:
         folder = folder / "latest"
     summary = read_summary(folder)
     try:
-        with (folder / HISTORY).open(encoding="utf-8") as file:
-            history = [json.loads(line) for line in file]
-    except OSError as error:
-        raise UsageError(f"{folder}: the history is missing: {error.strerror}") from error
+        check_summary(summary)
     except ValueError as error:
-        raise UsageError(f"{folder / HISTORY}: damaged: {error}") from error
-    return StoredRun(str(folder), summary, history, folder)
+        raise UsageError(f"{folder / SUMMARY}: damaged: {error}") from error
+    return StoredRun(str(folder), summary, list(_history(folder / HISTORY)), folder)
+
+
+def _history(path: Path) -> Iterator[Entry]:
+    whole = 0
+    try:
+        with gzip.open(path) as packed:
+            for line in packed:
+                check_entry(line)
+                yield json.loads(line)
+                whole += 1
+    except FileNotFoundError as error:
+        raise UsageError(f"{path}: the history is missing: {error.strerror}") from error
+    except (
+        OSError,
+        EOFError,
+        zlib.error,
+        ValueError,
+    ) as error:  # gzip says in each of these ways that it is none
+        raise UsageError(f"{path}, line {whole + 1}: damaged: {error}") from error

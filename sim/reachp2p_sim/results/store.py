@@ -1,7 +1,7 @@
 """The store of runs: `STORE/SCENARIO/TIME-SEED/` with everything a run left behind, and `latest` beside it.
 
     summary.json    verdict, numbers, options, environment: one JSON object
-    history.jsonl   what happened, a JSON object a line, in order of time
+    history.jsonl.gz    what happened, a JSON object a line, in order of time
     run.log         the same for a terminal: a line an event, a column for each node
     report.html     the report: one file, nothing loaded from elsewhere
     *.parquet       samples, budgets and changes of views as tables, if pyarrow is installed
@@ -11,8 +11,10 @@ A run is written into a folder of another name and renamed when it is complete, 
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -29,8 +31,11 @@ from reachp2p_sim.running.run import RunConfig, RunResult
 
 DEFAULT = "store"
 LATEST = "latest"
-SUMMARY, HISTORY, LOG, REPORT = "summary.json", "history.jsonl", "run.log", "report.html"
+CAMPAIGNS = "campaigns"
+SUMMARY, HISTORY, LOG, REPORT = "summary.json", "history.jsonl.gz", "run.log", "report.html"
 FOLDERS_PER_SECOND_MAX = 1_000
+RUN_FOLDER = re.compile(r"\d{8}T\d{6}-\d+(-\d+)?")
+"""How the folder of a run is named until somebody gives it another name."""
 
 
 class StoreError(Exception):
@@ -72,6 +77,41 @@ class Store:
             raise StoreError(f"{scenario}: the run could not be stored: {error.strerror or error}") from error
         return final
 
+    def prune(self, scenario: Path, keep: int) -> list[Path]:
+        """Remove the oldest runs of a scenario's folder: `keep` that passed and as many that did not stay (0: all).
+
+        A folder that has another name than a run is given stays, and so does one whose summary cannot be read. Raises
+        `StoreError` if one cannot be removed.
+        """
+        if keep == 0:
+            return []
+        folders = [
+            path for path in scenario.iterdir() if RUN_FOLDER.fullmatch(path.name) and not path.is_symlink()
+        ]
+        seen = {True: 0, False: 0}
+        removed: list[Path] = []
+        for folder in sorted(folders, key=_age, reverse=True):
+            try:
+                passed = read_summary(folder)["verdict"] == "pass"
+            except StoreError:
+                continue
+            seen[passed] += 1
+            if seen[passed] > keep:
+                try:
+                    shutil.rmtree(folder)
+                except OSError as error:
+                    raise StoreError(f"{folder} could not be removed: {error.strerror or error}") from error
+                removed.append(folder)
+        return removed[::-1]
+
+    def scenarios(self) -> list[Path]:
+        """The folders of scenarios in it, by name. Raises `StoreError` if there is no store."""
+        try:
+            there = sorted(self.folder.iterdir())
+        except OSError as error:
+            raise StoreError(f"{self.folder}: {error.strerror or error}") from error
+        return [path for path in there if path.is_dir() and not path.is_symlink() and path.name != CAMPAIGNS]
+
     def _fill(
         self,
         folder: Path,
@@ -86,7 +126,7 @@ class Store:
         if tables.is_available():
             written += tables.write(findings, folder)
         summary = summarize(config, result, findings, wall_seconds, stamp, written)
-        _write(folder / HISTORY, lines.history(findings))
+        _write_packed(folder / HISTORY, lines.history(findings))
         _write(folder / LOG, lines.log(findings))
         _write(folder / REPORT, [render(findings, summary)])
         _write(folder / SUMMARY, [json.dumps(summary, indent=2, ensure_ascii=False)])
@@ -144,6 +184,23 @@ def _write(path: Path, parts: Iterable[str]) -> None:
             file.write("\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+def _write_packed(path: Path, parts: Iterable[str]) -> None:
+    """With gzip: a history is a fifteenth of its size then. Equal runs have equal files."""
+    with path.open("wb") as file:
+        with gzip.GzipFile("", "wb", 6, file, mtime=0) as packed:
+            for part in parts:
+                packed.write(f"{part}\n".encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _age(folder: Path) -> tuple[str, int]:
+    """Later is larger; of two runs of one seed in one second the one with the larger number."""
+    stamp, _, rest = folder.name.partition("-")
+    _, _, number = rest.partition("-")
+    return stamp, int(number or 1)
 
 
 def _free(scenario: Path, name: str) -> Path:

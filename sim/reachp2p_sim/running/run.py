@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any, Literal
 
 from reachp2p_sim.checkers import CHECKERS, attach_all
@@ -109,6 +110,7 @@ def run_scenario(
             scenario.story(world, options)
             for checker in checkers:
                 checker.finish()
+            _check_timings(world)
         except Violation as broken:
             violation = broken
         except ScenarioInvalid as wrong:
@@ -118,6 +120,18 @@ def run_scenario(
     return _result(
         config, scenario, options, world, coverage, violation, error, code, time.process_time() - began_at
     )
+
+
+def _check_timings(world: World) -> None:
+    """What a story has measured is printed, summed up and drawn. Raises `Violation` if it is no number."""
+    for name, value in world.timings.items():
+        if not isinstance(name, str) or not _is_timing(value):
+            message = f"world.timings[{name!r}] is {value!r}: a finite number is wanted"
+            raise Violation("scenario", message, world.now)
+
+
+def _is_timing(value: object) -> bool:
+    return isinstance(value, int | float) and isfinite(value)
 
 
 def _result(
@@ -144,7 +158,7 @@ def _result(
             checker.name: "fail" if checker.name == broken else "pass"
             for checker in (*CHECKERS, *scenario.checkers)
         },
-        timings={name: round(seconds, 6) for name, seconds in world.timings.items()},
+        timings={name: round(seconds, 6) for name, seconds in world.timings.items() if _is_timing(seconds)},
         violation=None
         if violation is None
         else {

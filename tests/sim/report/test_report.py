@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import json
 import re
 import shutil
@@ -16,7 +17,7 @@ from reachp2p_sim.recording import Recorder, lines, tables
 from reachp2p_sim.recording.findings import Findings
 from reachp2p_sim.report import curves, words
 from reachp2p_sim.report.narrative import tell
-from reachp2p_sim.results.store import Store, StoreError, read_summary
+from reachp2p_sim.results.store import HISTORY, Store, StoreError, read_summary
 from reachp2p_sim.running.code_version import code
 from reachp2p_sim.running.run import RunConfig, run_scenario
 
@@ -133,7 +134,7 @@ def test_whatever_a_node_says_is_text(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_history_is_json_in_order_of_time_and_the_log_has_a_column_for_each_node(clone: Path) -> None:
     entries = [
-        json.loads(line) for line in (clone / "history.jsonl").read_text(encoding="utf-8").splitlines()
+        json.loads(line) for line in gzip.decompress((clone / HISTORY).read_bytes()).decode().splitlines()
     ]
     times = [entry["at"] for entry in entries]
     assert times == sorted(times)
@@ -324,3 +325,19 @@ def test_a_browser_draws_the_messages_without_an_error(clone: Path, tmp_path: Pa
     assert drawn is not None
     assert re.search(r"\d+ messages from", drawn[1])
     assert re.search(r'<button[^>]*aria-selected="true"', done.stdout)
+
+
+def test_the_log_has_a_bound_and_counts_what_is_left_out(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = (clone / "run.log").read_text(encoding="utf-8").splitlines()
+    monkeypatch.setattr("reachp2p_sim.recording.lines.LOG_BYTES_MAX", 2_000_000)
+    recorder = Recorder()
+    recorder.finish(run_scenario(CLONE, attach=recorder.attach))
+    assert list(lines.log(Findings(recorder))) == whole
+    monkeypatch.setattr("reachp2p_sim.recording.lines.LOG_BYTES_MAX", 2_000)
+    shorter = list(lines.log(Findings(recorder)))
+    kept = len(shorter) - 1
+    assert shorter[:-1] == whole[:kept]
+    assert sum(len(line) + 1 for line in shorter[2:-1]) <= 2_000
+    assert shorter[-1].startswith(f"# {len(whole) - kept} more lines are left out")

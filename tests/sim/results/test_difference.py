@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
+from reachp2p_sim.cli import main
 from reachp2p_sim.recording import Recorder
 from reachp2p_sim.results import shiviz
 from reachp2p_sim.results.difference import compare, first_difference
 from reachp2p_sim.results.lookup import StoredRun, find
-from reachp2p_sim.results.store import HISTORY, Store, StoreError
+from reachp2p_sim.results.store import HISTORY, SUMMARY, Store, StoreError
 from reachp2p_sim.running.configuration import RunConfig, UsageError
 from reachp2p_sim.running.run import run_scenario
 
@@ -93,9 +97,69 @@ def test_a_stored_run_is_found_by_its_folder_its_report_and_its_scenario(tmp_pat
         assert found.config == CRASH
         assert found.summary["trace_digest"] == result.trace_digest
         assert found.history
-    (folder / HISTORY).write_text("{")
-    with pytest.raises(UsageError, match="damaged"):
-        find(str(folder))
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    recorder = Recorder()
+    result = run_scenario(CRASH, attach=recorder.attach)
+    recorder.finish(result)
+    return Store(tmp_path_factory.mktemp("store")).write(CRASH, result, recorder, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "says"),
+    [
+        (HISTORY, b"{", "line 1: damaged: Not a gzipped file"),
+        (HISTORY, gzip.compress(b"{}" * 99)[:-9], "line 1: damaged: "),
+        (HISTORY, gzip.compress(b"{}\n"), "line 1: damaged: Object missing required field `what`"),
+        (
+            HISTORY,
+            gzip.compress(b'{"at":1.0,"what":"settled"}\n{"at":2.0,"what":"message"}\n'),
+            "line 2: damaged: ",
+        ),
+        (
+            HISTORY,
+            gzip.compress(b'{"at":"soon","what":"step","text":""}\n'),
+            "line 1: damaged: Expected `float`",
+        ),
+        (SUMMARY, b'{"trace_digest": "0"}', "damaged: Object missing required field"),
+        (SUMMARY, b"[]", "not the summary of a run"),
+        (SUMMARY, b"\xff", "damaged: "),
+    ],
+)
+@pytest.mark.parametrize("command", ["shiviz", "diff"])
+def test_damage_is_told_with_its_place_and_is_no_traceback(
+    stored: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+    name: str,
+    data: bytes,
+    says: str,
+) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(stored, folder)
+    (folder / name).write_bytes(data)
+    monkeypatch.setattr("sys.argv", ["", command, str(folder), *([str(stored)] if command == "diff" else [])])
+    assert main() == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"reachp2p-sim: {folder / name}")
+    assert says in said
+
+
+def test_determinism_is_compared_only_where_both_were_judged(crash: StoredRun) -> None:
+    judged = {**crash.summary, "checkers": {**crash.summary["checkers"], "determinism": "pass"}}
+    failed = {**crash.summary, "checkers": {**crash.summary["checkers"], "determinism": "fail"}}
+
+    def verdicts(left: dict[str, Any], right: dict[str, Any]) -> object:
+        runs = [StoredRun("", summary, crash.history, None) for summary in (left, right)]
+        return compare(runs[0], runs[1]).verdicts
+
+    assert verdicts(judged, crash.summary) == {}
+    assert verdicts(crash.summary, judged) == {}
+    assert verdicts(judged, failed) == {"checker determinism": ("pass", "fail")}
 
 
 def test_what_is_no_run_is_said(tmp_path: Path) -> None:

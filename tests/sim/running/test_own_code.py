@@ -133,3 +133,20 @@ def test_a_checker_that_cannot_be_built_is_told_like_a_story_that_raises(tmp_pat
 
 def test_every_public_name_is_there() -> None:
     assert all(getattr(reachp2p_sim, name) is not None for name in reachp2p_sim.__all__)
+
+
+@pytest.mark.parametrize("value", ["'soon'", "float('nan')", "None"])
+def test_a_measure_that_is_no_number_is_told_and_is_no_traceback(tmp_path: Path, value: str) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text(
+        "from reachp2p_sim import scenario\n\n"
+        "@scenario('mine', 'measures something odd', nodes=3)\n"
+        "def mine(world, options):\n"
+        f"    world.timings['first'] = {value}\n"
+        "    world.timings['second'] = 2\n"
+    )
+    result = run_scenario(RunConfig(str(path)))
+    assert (result.verdict, result.error, result.timings) == ("fail", None, {"second": 2})
+    assert result.violation is not None
+    assert result.violation["message"].startswith("world.timings['first'] is ")
+    assert result.violation["message"].endswith(": a finite number is wanted")
