@@ -24,7 +24,7 @@ from reachp2p_sim.report.strip import strip
 from reachp2p_sim.running.configuration import find_scenario, short_name
 
 PACKAGE = "reachp2p_sim.report"
-SCRIPTS = ("report.js", "diagram.js")
+SCRIPTS = ("report.js", "spacetime.js", "diagram.js")
 DETERMINISM = "one run seed, one trace digest, in any process, under any PYTHONHASHSEED"
 
 

@@ -8,7 +8,7 @@ from reachp2p.core.events import MemberState
 from reachp2p_sim.machines.host import Host
 from reachp2p_sim.measuring.budgets import healing
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
-from reachp2p_sim.scenarios.told import Told, first
+from reachp2p_sim.scenarios.told import Told, Word, first
 from reachp2p_sim.steps.work import CAPABILITY
 from reachp2p_sim.world.world import World, halves, without
 
@@ -27,15 +27,8 @@ OUT_WITHIN = 60.0
 )
 def bridge(world: World, options: Options) -> None:
     """B3.14: what the bridge passes on, refutations among it, keeps all alive."""
-    hosts = grow(world, options)
-    told = Told(world)
-    world.partition_shape("bridge")
-    world.run(options.number("cut"))
-    world.heal()
-    world.timings["buried"] = len(told.buried(hosts))
-    world.timings["flips"] = told.flips(hosts, hosts)
-    world.timings["healed_after"] = settle(world, healing(options.nodes, world.protocol))
-    require(world, not told.buried(hosts), f"somebody was buried: {first(told.buried(hosts))}")
+    buried = _cut_in_shape(world, options, "bridge")
+    require(world, not buried, f"somebody was buried: {first(buried)}")
 
 
 @scenario(
@@ -50,14 +43,7 @@ def bridge(world: World, options: Options) -> None:
 )
 def majorities_ring(world: World, options: Options) -> None:
     """B3.14."""
-    hosts = grow(world, options)
-    told = Told(world)
-    world.partition_shape("majorities-ring")
-    world.run(options.number("cut"))
-    world.heal()
-    world.timings["buried"] = len(told.buried(hosts))
-    world.timings["flips"] = told.flips(hosts, hosts)
-    world.timings["healed_after"] = settle(world, healing(options.nodes, world.protocol))
+    _cut_in_shape(world, options, "majorities-ring")
 
 
 @scenario(
@@ -78,6 +64,19 @@ def non_transitive(world: World, options: Options) -> None:
     require(world, not told.buried(hosts), f"somebody was buried: {first(told.buried(hosts))}")
     world.heal()
     settle(world, healing(options.nodes, world.protocol))
+
+
+def _cut_in_shape(world: World, options: Options, shape: str) -> list[Word]:
+    """Cut for a while in a shape and heal; returns which burials were told."""
+    hosts = grow(world, options)
+    told = Told(world)
+    world.partition_shape(shape)
+    world.run(options.number("cut"))
+    world.heal()
+    world.timings["buried"] = len(told.buried(hosts))
+    world.timings["flips"] = told.flips(hosts, hosts)
+    world.timings["healed_after"] = settle(world, healing(options.nodes, world.protocol))
+    return told.buried(hosts)
 
 
 def _unrouted(faulty: list[Host], rest: list[Host]) -> Callable[[World], bool]:

@@ -6,8 +6,6 @@ import errno
 import gzip
 import json
 import re
-import shutil
-import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -21,9 +19,10 @@ from reachp2p_sim.results.store import HISTORY, Store, StoreError, read_summary
 from reachp2p_sim.running.code_version import code
 from reachp2p_sim.running.run import RunConfig, run_scenario
 
+from tests.sim.report.browser import BROWSER, shown
+
 CLONE = RunConfig("epoch-clone-across-split", seed=1, nodes=6, set={"cut": "15"})
 BROKEN = RunConfig("steady", seed=3, nodes=8, mutant="table-without-limit")
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 
 
@@ -310,21 +309,11 @@ def test_the_theories_start_and_end_where_they_should() -> None:
 
 @pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
 def test_a_browser_draws_the_messages_without_an_error(clone: Path, tmp_path: Path) -> None:
-    assert BROWSER is not None
-    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"]
-    flags += ["--disable-background-networking", "--disable-component-update", "--disable-sync"]
-    page = (clone / "report.html").resolve().as_uri()
-    done = subprocess.run(
-        [BROWSER, *flags, f"--user-data-dir={tmp_path}", "--virtual-time-budget=4000", "--dump-dom", page],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    drawn = re.search(r'<div class="detail"[^>]*>(.*?)</div>', done.stdout)
+    page = shown((clone / "report.html").resolve(), tmp_path)
+    drawn = re.search(r'<div class="detail"[^>]*>(.*?)</div>', page)
     assert drawn is not None
     assert re.search(r"\d+ messages from", drawn[1])
-    assert re.search(r'<button[^>]*aria-selected="true"', done.stdout)
+    assert re.search(r'<button[^>]*aria-selected="true"', page)
 
 
 def test_the_log_has_a_bound_and_counts_what_is_left_out(

@@ -65,16 +65,14 @@
   }
 
   function setView(from, to) {
-    const whole = length();
-    const span = Math.min(Math.max(to - from, 500), whole);
-    state.from = Math.min(Math.max(from, 0), whole - span);
-    state.to = state.from + span;
+    [state.from, state.to] = spacetime.bounded(from, to, length());
+    const at = (us) => `${(current().began + us / 1e6).toFixed(6)} s`;
+    canvas.setAttribute("aria-label", `Space-time diagram of messages from ${at(state.from)} to ${at(state.to)}`);
     draw();
   }
 
   function zoom(factor, at = 0.5) {
-    const span = (state.to - state.from) * factor, pivot = state.from + (state.to - state.from) * at;
-    setView(pivot - span * at, pivot + span * (1 - at));
+    setView(...spacetime.zoomed(state.from, state.to, factor, at));
   }
 
   const x = (us) => gutter + ((us - state.from) / (state.to - state.from)) * (width - gutter - RIGHT);
@@ -238,27 +236,6 @@
     }
   }
 
-  // What led to a message (1) and what it set off (2): happened-before, by what is kept in this window.
-  function coneOf(w, chosen) {
-    const cone = new Int8Array(w.a.length);
-    const reached = new Map();
-    if (w.d[chosen] >= 0) reached.set(w.t[chosen], w.a[chosen] + w.d[chosen]);
-    for (let i = 0; i < w.a.length; i++) {
-      if (i === chosen || !reached.has(w.s[i]) || w.a[i] < reached.get(w.s[i])) continue;
-      cone[i] = 2;
-      const at = w.a[i] + w.d[i];
-      if (w.d[i] >= 0 && at < (reached.get(w.t[i]) ?? Infinity)) reached.set(w.t[i], at);
-    }
-    const before = new Map([[w.s[chosen], w.a[chosen]]]);
-    const order = [...w.a.keys()].filter((i) => w.d[i] >= 0 && i !== chosen).sort((p, q) => w.a[q] + w.d[q] - w.a[p] - w.d[p]);
-    for (const i of order) {
-      if (!before.has(w.t[i]) || w.a[i] + w.d[i] > before.get(w.t[i])) continue;
-      cone[i] = 1;
-      if (w.a[i] > (before.get(w.s[i]) ?? -Infinity)) before.set(w.s[i], w.a[i]);
-    }
-    return cone;
-  }
-
   function nearest(px, py) {
     const w = current();
     let best = -1, distance = 7;
@@ -306,7 +283,7 @@
 
   function select(i) {
     state.selected = i;
-    state.cone = i < 0 ? null : coneOf(current(), i);
+    state.cone = i < 0 ? null : spacetime.cone(current(), i);
     describe();
     draw();
   }
