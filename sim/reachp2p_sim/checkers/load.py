@@ -83,7 +83,8 @@ class Load(Checker):
             body, bytes_max=len(body), messages_max=MESSAGES_MAX, datagram=True, on_rejected=overlook
         )
         target = self.world.network.by_address.get(to)
-        n = len(self.world.nodes)  # no table is larger, and one that has just shrunk is judged by what it was
+        # No table is larger, unless somebody has invented members; one that has just shrunk is judged by what it was.
+        n = max(len(self.world.nodes), len(self._host.view.members) + 1)
         limit = transmit_limit(self.world.protocol.retransmit_multiplier, n)
         spared = [self._host.node] + ([target.node] if target is not None else [])
         spared += [NodeId(message.target) for message in messages if isinstance(message, PingReq)]

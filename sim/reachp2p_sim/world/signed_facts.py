@@ -22,6 +22,10 @@ from reachp2p.core.wire.facts import Accusation, AgentRecord, Fact, Head
 Listener: TypeAlias = "Callable[[NodeId, Fact, bytes], None]"
 """Told who has signed what, with the payload's bytes."""
 
+ACCUSED_LIVES_MAX = 4
+"""Lives of one subject of which accusations are kept, the highest: a clone's life is accused while the original's,
+below it, still runs on the other side of a partition."""
+
 
 class SaidHead(msgspec.Struct, frozen=True):
     """A head, and its bytes."""
@@ -39,7 +43,7 @@ class SaidAccusation(msgspec.Struct, frozen=True):
 
 class SignedFacts:
     """Facts by what they speak of. It grows with what is signed in a run, which is little: no fact is ever renewed more
-    than twice an hour, and accusations are kept for the newest numbers of their subject only."""
+    than twice an hour, and accusations are kept for the newest lives of their subject only."""
 
     def __init__(self, cluster_id: str) -> None:
         self._prefixes: dict[bytes, type[Fact]] = {
@@ -52,7 +56,7 @@ class SignedFacts:
         self.records: dict[tuple[NodeId, Life, str, int], list[AgentRecord]] = {}
         """By (node, life, agent, version)."""
         self.accused: dict[NodeId, dict[tuple[Life, int], list[SaidAccusation]]] = {}
-        """By subject, then by the (life, incarnation) accused; only the highest life of each subject is kept."""
+        """By subject, then by the (life, incarnation) accused; `ACCUSED_LIVES_MAX` lives of each subject are kept."""
         self.on_signed: list[Listener] = []
 
     def recorder(self, signer: Signer) -> Signer:
@@ -91,8 +95,11 @@ class SignedFacts:
 
     def _accused(self, fact: Accusation, payload: bytes) -> None:
         about = self.accused.setdefault(NodeId(fact.subject), {})
-        if about and fact.life > max(life for life, _ in about):
-            about.clear()
+        lives = dict.fromkeys(life for life, _ in about)
+        if fact.life not in lives and len(lives) >= ACCUSED_LIVES_MAX:
+            lowest = min(lives)
+            for key in [key for key in about if key[0] == lowest]:
+                del about[key]
         about.setdefault((fact.life, fact.incarnation), []).append(SaidAccusation(fact, payload))
 
 

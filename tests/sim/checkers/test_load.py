@@ -5,9 +5,12 @@ from __future__ import annotations
 import pytest
 from reachp2p_sim.machines.host import Host
 
+from reachp2p.core.events import MemberChanged, MemberState
+from reachp2p.core.ids import Life
 from reachp2p.core.membership.suspicion import transmit_limit
 from reachp2p.core.wire.messages import AccusationUpdate, HeadUpdate, Ping, PingReq
 from tests.sim.watched import Watched, caught
+from tests.support import node_id
 
 LIMIT = transmit_limit(3, 3)
 
@@ -31,6 +34,27 @@ def test_an_update_that_is_sent_too_often(watched: Watched, trio: tuple[Host, Ho
     for _ in range(LIMIT + 1):
         tell()
     assert f"{LIMIT} are allowed among 3 nodes" in caught("load", tell)
+
+
+def test_a_table_with_invented_members_allows_more(watched: Watched, trio: tuple[Host, Host, Host]) -> None:
+    a, b, c = trio
+    head = HeadUpdate(head=watched.sign_head(c))
+    for number in range(20):
+        held = MemberChanged(
+            at=0.0, node=node_id(number), name="", life=Life(1, bytes(16)), incarnation=0, old=None,
+            new=MemberState.ALIVE, reason="new member",
+        )  # fmt: skip
+        watched.say(a, held)
+
+    def tell() -> None:
+        watched.world.run(0.1)
+        watched.send(a, b, head)
+
+    limit = transmit_limit(3, len(a.view.members) + 1)
+    assert limit > LIMIT
+    for _ in range(limit + 1):
+        tell()
+    assert f"{limit} are allowed" in caught("load", tell)
 
 
 def test_answers_and_ones_own_word_and_what_a_subject_and_its_helpers_are_told_do_not_count(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from reachp2p_sim.world.signed_facts import ACCUSED_LIVES_MAX
+
 from reachp2p.core.events import Paused
 from reachp2p.core.ids import Life
 from reachp2p.core.wire.messages import AccusationUpdate, Ping
@@ -55,6 +57,17 @@ def test_an_incarnation_does_not_grow_unasked(watched: Watched) -> None:
     watched.sign_head(b)
     watched.sign_accusation(a, b, incarnation=5)
     assert "nobody doubts" in caught("refutation", lambda: watched.sign_head(b, 1))
+
+
+def test_a_doubt_of_a_life_is_remembered_when_a_higher_life_of_its_clone_is_doubted(watched: Watched) -> None:
+    a, b = watched.hosts(2)
+    watched.sign_head(b)
+    watched.sign_accusation(a, b)
+    watched.sign_accusation(a, b, life=Life(9, bytes(16)))
+    watched.sign_head(b, 1)
+    for epoch in range(10, 20):  # as many lives as a run has: the lowest are forgotten
+        watched.sign_accusation(a, b, life=Life(epoch, bytes(16)))
+    assert len(watched.world.signed.accused[b.node]) == ACCUSED_LIVES_MAX
 
 
 def test_whoever_has_left_has_nothing_to_refute(watched: Watched) -> None:
