@@ -31,6 +31,8 @@ SUCCESSORS_STILL = 0.5
 changes somebody's successors, and links would be opened that are not needed a moment later."""
 SUCCESSORS_DELAY_MAX = 3.0
 """A view that never stands still waits no longer than this."""
+GOSSIP_DRAWN = 4
+"""Members drawn for each that gossip is sent to, where some hear none: enough do, unless most of a group is gone."""
 PULL_DELAY = 0.3
 """A record usually follows its head by gossip within this time; what is still missing is pulled."""
 PULLS_AT_ONCE = 64
@@ -155,18 +157,30 @@ class Upkeep:
         self._last_gossip = now
         self._gossips = False
         parts = self._parts
-        reachable: Sequence[NodeId] = parts.table.nodes
-        if not parts.table.all_present:
-            reachable = [m.node for m in parts.table if self._hears_gossip(m, now)]
-        fanout = min(self._protocol.gossip_fanout, len(reachable))
-        if not self._protocol.rules.infection:
-            fanout = len(reachable)
-        for node in parts.rng.sample(reachable, fanout):
+        chosen = self._gossip_targets(now)
+        for node in chosen:
             parts.effects.add(ToNode(node, None))
         if parts.queue:
             self._set_gossip(
-                now + (self._protocol.gossip_interval if reachable else self._protocol.probe_interval)
+                now + (self._protocol.gossip_interval if chosen else self._protocol.probe_interval)
             )
+
+    def _gossip_targets(self, now: float) -> list[NodeId]:
+        """Random members that hear gossip. Where some do not, a few more are drawn than needed: to look at every row
+        five times a second would cost a large group more than all else that a tick does."""
+        table, rng, fanout = self._parts.table, self._parts.rng, self._protocol.gossip_fanout
+        reachable: Sequence[NodeId] = table.nodes
+        if not table.all_present:
+            spare = GOSSIP_DRAWN * fanout
+            if self._protocol.rules.infection and len(reachable) > spare:
+                drawn = [table.get(node) for node in rng.sample(reachable, spare)]
+                hearing = [m.node for m in drawn if m is not None and self._hears_gossip(m, now)]
+                if len(hearing) >= fanout:
+                    return hearing[:fanout]
+            reachable = [m.node for m in table if self._hears_gossip(m, now)]
+        if not self._protocol.rules.infection:
+            fanout = len(reachable)
+        return rng.sample(reachable, min(fanout, len(reachable)))
 
     def _hears_gossip(self, member: Member, now: float) -> bool:
         if member.state is MemberState.DEAD:
