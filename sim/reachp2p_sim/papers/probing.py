@@ -191,17 +191,19 @@ def measure_rate(case: RateCase) -> Rate:
 
 
 class NewsCase(msgspec.Struct, frozen=True):
-    """Updates that travel by piggyback alone, one a second, each from a member drawn at random."""
+    """Updates, one a second, each from a member drawn at random: by SWIM's piggyback alone, or by all that ships."""
 
     seed: int
     nodes: int
     loss: float
     updates: int
+    ships: bool = False
 
 
 def measure_news(case: NewsCase) -> list[list[float]]:
     """For each update the periods until each other member held it, sorted; fewer than n − 1 if some never did."""
-    world, hosts, notes = watched(presets.swim_2002(), Conditions(loss=case.loss), case.seed, case.nodes)
+    protocol = presets.reachp2p() if case.ships else presets.swim_2002()
+    world, hosts, notes = watched(protocol, Conditions(loss=case.loss), case.seed, case.nodes)
     notes.failures_count = False
     began_at: dict[tuple[NodeId, int], float] = {}
     heard: dict[tuple[NodeId, int], dict[int, float]] = {}

@@ -239,27 +239,27 @@ def bound(nodes: int) -> float:
 
 
 def news_cases(scale: Scale) -> list[NewsCase]:
-    """Two sizes, three rates of loss."""
+    """Two sizes, three rates of loss, and the worst of them for a node as it ships."""
     parts = scale.pick(1, 4)
     return [
-        NewsCase(scale.seed + part, nodes, loss, scale.pick(60, 100))
+        NewsCase(scale.seed + part, nodes, loss, scale.pick(60, 100), ships)
         for nodes in scale.pick((32,), (32, 128))
-        for loss in (0.0, 0.1, 0.3)
+        for loss, ships in ((0.0, False), (0.1, False), (0.3, False), (0.3, True))
         for part in range(parts)
     ]
 
 
 def judge_news(_: Scale, done: Sequence[tuple[NewsCase, list[list[float]]]]) -> Findings:
     """R1.4."""
-    updates: dict[tuple[int, float], list[list[float]]] = {}
+    updates: dict[tuple[int, float, bool], list[list[float]]] = {}
     for case, found in done:
-        updates.setdefault((case.nodes, case.loss), []).extend(found)
+        updates.setdefault((case.nodes, case.loss, case.ships), []).extend(found)
     findings = Findings()
-    for (nodes, loss), all_ in updates.items():
+    for (nodes, loss, ships), all_ in updates.items():
         limit = bound(nodes) * (1.5 if loss > 0.1 else 1.0)
         in_time = sum(len(times) == nodes - 1 and times[-1] <= limit for times in all_)
         last = [times[-1] for times in all_ if len(times) == nodes - 1]
-        name = f"{nodes} members, {loss:.0%} loss"
+        name = f"{nodes} members, {loss:.0%} loss, {'as it ships' if ships else 'piggyback alone'}"
         findings.rows += [
             Row(
                 "R1.4",
@@ -268,14 +268,16 @@ def judge_news(_: Scale, done: Sequence[tuple[NewsCase, list[list[float]]]]) -> 
                 0.99,
                 "computed",
                 at_least(0.99),
-                must_hold=loss <= 0.1,
+                must_hold=loss <= 0.1 or ships,
             ),
             Row("R1.4", f"{name}: until the last has it, median", confidence.median(last), unit="periods"),
         ]
     findings.remarks.append(
-        "λ·⌈ln(n + 1)⌉ counts what a member sends, and at 30 % loss as much of that is lost: by piggyback alone an "
-        "update now and then misses somebody for good. A node as it ships also has gossip ticks and compares views "
-        "(see epidemic algorithms)."
+        "Piggyback alone cannot meet the bound at 30 % loss. A member sends an update λ·⌈ln(n + 1)⌉ times, 12 of 32 "
+        "members, in five to six periods, fewer when failed probes make it send more. In each of them one other member "
+        "pings a given one (70 % arrive) and it pings one other (49 % of the answers arrive): about six copies reach "
+        "it, and with e^−6 for each of 31 members one update in twelve misses somebody for good, at best. A node as it "
+        "ships also has gossip ticks and compares views."
     )
     return findings
 
@@ -314,7 +316,7 @@ PAPER = Paper(
         Experiment(
             "dissemination",
             ("R1.4",),
-            "Updates by piggyback alone, one a second, λ = 3.",
+            "One update a second, λ = 3: by SWIM's piggyback alone, and as a node ships.",
             news_cases,
             measure_news,
             judge_news,

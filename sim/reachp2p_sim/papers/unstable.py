@@ -28,6 +28,8 @@ MEMBERLIST = replace(lifeguard(alpha=4.0), rules=replace(MEMBERLIST_RULES, link_
 
 SETTLE = 20.0
 """Seconds of quiet after everybody sees everybody."""
+OFFERING = 16
+"""Nodes that offer an agent, the faulty ones among them: whom calls go to is seen at these."""
 LOOK = 1.0
 CALM_AFTER = 120.0
 """Seconds after the trouble has begun from which views are compared."""
@@ -177,13 +179,14 @@ class _Watch:
 
 def measure_trouble(case: TroubleCase) -> Trouble:
     """Run a story that begins with a converged cluster."""
-    world = World(case.seed, protocol=_protocol(case.mode))
+    world = World(case.seed, protocol=_protocol(case.mode), codec="off")
     hosts = world.add_nodes(case.nodes, converged=True)
     world.run(1.0)
-    world.offer(*hosts)
+    faulty = world.randomness.stream("faulty").sample(hosts[1:], case.faulty)
+    healthy = [host for host in hosts if host not in faulty]
+    world.offer(*faulty, *healthy[: OFFERING - case.faulty])
     world.run_until(converged, limit=BOOTSTRAP_LIMIT)
     world.run(SETTLE)
-    faulty = world.randomness.stream("faulty").sample(hosts[1:], case.faulty)
     watch = _Watch(world, faulty)
     _begin(world, case, faulty, watch.observers)
     sizes = []
@@ -231,7 +234,7 @@ def _begin(world: World, case: TroubleCase, faulty: list[Host], healthy: list[Ho
 
 def measure_bootstrap(case: TroubleCase) -> Bootstrap:
     """One seed node alone for ten seconds, then all others within one."""
-    world = World(case.seed, protocol=_protocol(case.mode))
+    world = World(case.seed, protocol=_protocol(case.mode), codec="off")
     world.add_nodes(1)
     world.run(10.0)
     sizes: dict[int, None] = {}

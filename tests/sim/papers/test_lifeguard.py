@@ -15,7 +15,15 @@ from reachp2p_sim.papers.anomalies import (
     threshold,
 )
 from reachp2p_sim.papers.base import Scale
-from reachp2p_sim.papers.lifeguard import interval_cases, judge_interval
+from reachp2p_sim.papers.handling import cases as handling_cases
+from reachp2p_sim.papers.handling import judge as judge_handling
+from reachp2p_sim.papers.interval import (
+    GRID_AWAKE,
+    interval_cases,
+    judge_interval,
+    judge_load,
+    load_cases,
+)
 
 SWIM, LIFEGUARD = Configuration("SWIM"), Configuration("Lifeguard")
 
@@ -74,3 +82,33 @@ def test_shares_are_judged_against_swim_on_the_same_cells() -> None:
     assert rows["Lifeguard: FP, percent of SWIM's"].verdict == "holds"
     assert "Lifeguard: FP−, percent of SWIM's" not in rows  # SWIM has none to compare with
     assert all(row.verdict == "holds" for what, row in rows.items() if what.startswith("order"))
+
+
+def test_the_cells_of_a_quick_run_are_a_latin_square() -> None:
+    cases = [case for case in interval_cases(Scale(quick=True, seed=1)) if case.configuration == SWIM]
+    assert len(cases) == 9
+    levels = [(case.blocked, case.duration, case.awake) for case in cases]
+    for first, second in ((0, 1), (0, 2), (1, 2)):
+        assert len({(level[first], level[second]) for level in levels}) == 9
+    load = [case for case in load_cases(Scale(quick=True, seed=1)) if case.configuration == SWIM]
+    assert sorted(case.awake for case in load) == sorted(GRID_AWAKE)
+
+
+def test_load_is_judged_over_all_cells_and_told_for_each() -> None:
+    scale = Scale(quick=True, seed=1)
+    loads = {"SWIM": (1_000, 50_000), "Lifeguard": (1_200, 50_000)}
+    done = [(case, Disturbance(0, 0, *loads[case.configuration.preset])) for case in load_cases(scale)]
+    rows = judge_load(scale, done).rows
+    assert [(row.measured.value, row.verdict) for row in rows] == [
+        *((120.0, "fails"), *((120.0, "reported"),) * 3),
+        *((100.0, "holds"), *((100.0, "reported"),) * 3),
+    ]
+
+
+def test_false_positives_are_told_for_each_speed_of_handling() -> None:
+    scale = Scale(quick=True, seed=1)
+    done = [(case, Disturbance(round(case.handling * 1e6), 0, 1, 1)) for case in handling_cases(scale)]
+    rows = judge_handling(scale, done).rows
+    assert rows[0].measured.value == 0
+    assert rows[-1].what == "1000 µs a datagram, Lifeguard, α = 4, β = 6: FP, sum of 2 runs"
+    assert rows[-1].measured.value == 2_000

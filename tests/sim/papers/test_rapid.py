@@ -58,9 +58,9 @@ def test_a_member_that_comes_back_again_and_again_fails_the_goal() -> None:
         "holds",
         "holds",
         "fails",
+        "fails",
         "holds",
         "holds",
-        "reported",
         "reported",
     ]
 
