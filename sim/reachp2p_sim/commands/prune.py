@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
 from reachp2p_sim.commands.shared import (
-    KEEP_VARIABLE,
     RUNS_KEPT,
     STORE,
     AsJson,
+    KeepRuns,
     StoreFolder,
     print_json,
+    say,
     usage,
 )
 
 
 def prune(
     store: StoreFolder = STORE,
-    keep: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            envvar=KEEP_VARIABLE,
-            help="Of a scenario keep so many runs that passed and as many that did not.",
-        ),
-    ] = RUNS_KEPT,
+    keep: KeepRuns = RUNS_KEPT,
     as_json: AsJson = False,
 ) -> None:
     """Remove the oldest runs of each scenario. Campaigns and folders that were given another name stay."""
@@ -39,6 +29,8 @@ def prune(
         usage(str(error))
     if as_json:
         print_json({"removed": [str(path) for path in removed]})
-    else:
-        for path in removed:
-            print(path)
+        return
+    for path in removed:
+        print(path)
+    if not removed:
+        say("nothing to remove")

@@ -75,7 +75,7 @@ class Host:
         self.shown_name: str | None = None
         """The display name that the node tells others, if it is not `name`; two machines may share one."""
         self.is_upgraded = False
-        """From its next start on it runs the next release (`upgrade.py`)."""
+        """From its next start on it runs the next release (`next_release`)."""
         self.address = address
         self.signer = signer
         self.disk = disk
@@ -106,7 +106,7 @@ class Host:
         self.behaviour: Behaviour | None = None
         """The harm that this node does, if it is hostile."""
         self.tap: Tap | None = None
-        """Who looks closely at what this host hears and sends; usually nobody (`tap.listen`)."""
+        """Who looks closely at what this host hears and sends; usually nobody (`listening.listen`)."""
         self._engine: Engine | None = None
         self.hindered: Processor | None = None
         """The processor, while inputs must wait for it."""

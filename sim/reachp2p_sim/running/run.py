@@ -59,7 +59,7 @@ class RunResult:
     calls: dict[str, Any]
     options: dict[str, Value]
     branches: dict[str, int]
-    """How often the run went through each rare branch (`coverage`)."""
+    """How often the run went through each rare branch (`measuring.rare_branches`)."""
     steps: dict[str, int]
     """How many steps of each kind were performed."""
     remarks: list[str]

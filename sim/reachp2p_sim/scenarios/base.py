@@ -56,7 +56,7 @@ class Scenario:
     limits: dict[str, float] = field(default_factory=dict)
     """What checkers that ask the world for a limit are told."""
     reaches: tuple[str, ...] = ()
-    """Rare branches (`coverage.BRANCHES`) that a campaign over it must have seen."""
+    """Rare branches (`rare_branches.BRANCHES`) that a campaign over it must have seen."""
     file: ScenarioFile | None = None
     """Where it was read from, if it is a scenario file."""
     checkers: tuple[type[Checker], ...] = ()

@@ -107,7 +107,7 @@ class Acts(ABC):
         self.perform(Restart(hosts=_names(hosts), disk=disk, moved=moved, take_over=take_over))
 
     def upgrade(self, *hosts: Host) -> None:
-        """Let machines run the next release of the program from their next start on (`upgrade.py`)."""
+        """Let machines run the next release of the program from their next start on (`next_release`)."""
         self.perform(Upgrade(hosts=_names(hosts)))
 
     def pause(self, *hosts: Host) -> None:
@@ -203,7 +203,7 @@ class Acts(ABC):
         self.perform(Partition(left=_names(left), right=_names(right), one_way=one_way, name=name))
 
     def partition_shape(self, shape: str, *hosts: Host, name: str = "") -> None:
-        """Cut machines (all, if none is given) from each other in a shape of `shapes.SHAPES`."""
+        """Cut machines (all, if none is given) from each other in a shape of `partition_shapes.SHAPES`."""
         self.perform(PartitionShape(shape=shape, hosts=_names(hosts) or "all", name=name))
 
     def heal(self, name: str | None = None) -> None:
