@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeAlias
-from weakref import WeakKeyDictionary
 
 from reachp2p.core.views import MemberView
 from reachp2p_sim.machines.host import Host
@@ -15,8 +14,6 @@ LOOK_INTERVAL = 1.0
 ROWS_MAX = 64
 """Rows that are read a second, so that the share of the checkers in the cost of a run does not grow with the world."""
 Look: TypeAlias = Callable[[Host, list[MemberView]], None]
-
-_ROUNDS: WeakKeyDictionary[World, Rounds] = WeakKeyDictionary()
 
 
 class Rounds:
@@ -50,7 +47,7 @@ class Rounds:
 
 def rounds(world: World) -> Rounds:
     """The rounds of a world; begun when first asked for."""
-    found = _ROUNDS.get(world)
-    if found is None:
-        found = _ROUNDS[world] = Rounds(world)
+    found = world.shared.get(Rounds)
+    if not isinstance(found, Rounds):
+        found = world.shared[Rounds] = Rounds(world)
     return found

@@ -136,6 +136,8 @@ class World(Acts):
         """What a person should know of the run besides its verdict."""
         self.limits: dict[str, float] = {}
         """What the scenario allows beyond the protocol's own budgets, by name, for checkers to ask."""
+        self.shared: dict[type, object] = {}
+        """What those who watch share with each other, by its type. It ends with the world."""
         self.nodes: list[Host] = []
         self.core: tuple[Host, ...] | None = None
         """The machines that a liveness phase has healed for good; None before that: then all are judged."""

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
 import sys
+from weakref import ReferenceType, ref
 
 import pytest
 from reachp2p_sim.mutants import MUTANTS
 from reachp2p_sim.running.run import RunConfig, run_scenario
 from reachp2p_sim.scenarios import SCENARIOS
+from reachp2p_sim.world.world import World
 
 SLOW = {
     "partition-long": 6,
@@ -62,6 +65,14 @@ def test_one_seed_has_one_trace_in_every_process() -> None:
     """Case B68: 32 nodes and all kinds of faults; that one process agrees with itself is a checker of every run."""
     run = ("random-faults", "--nodes", "32", "--seed", "2", "--set", "seconds=20", "--set", "rate=1")
     assert _digest("1", *run) == _digest("2", *run)
+
+
+def test_nothing_is_left_of_a_world_after_its_run() -> None:
+    """Or a campaign needs more memory with every run."""
+    worlds: list[ReferenceType[World]] = []
+    run_scenario(RunConfig("crash", seed=2, nodes=4), attach=lambda world: worlds.append(ref(world)))
+    gc.collect()
+    assert worlds[0]() is None
 
 
 def test_another_seed_or_another_delay_has_another_trace() -> None:
