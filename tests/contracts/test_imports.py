@@ -128,6 +128,11 @@ ARROWS: dict[str, list[tuple[str, str]]] = {
         ("reachp2p_sim", "trio"),
         ("reachp2p_sim", "socket"),
     ],
+    "sim-knows-no-onlooker": [
+        ("reachp2p_sim.machines", "reachp2p_sim.recording"),
+        ("reachp2p_sim.steps", "reachp2p_sim.running.run"),
+        ("reachp2p_sim.network", "reachp2p_sim.checkers.base"),
+    ],
     "runtime-knows-no-application": [
         ("reachp2p.runtime", "reachp2p_sim"),
         ("reachp2p.runtime", "reachp2p_node"),

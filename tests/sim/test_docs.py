@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
 
 import msgspec
 import pytest
+import typer
 from reachp2p_sim import RunConfig, run_scenario
+from reachp2p_sim.campaign.plan import Plan, grid
+from reachp2p_sim.cli import app
+from reachp2p_sim.commands.shared import pairs
+from reachp2p_sim.running.run import check
 from reachp2p_sim.steps import KINDS
 
-PAGE = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "simulator.md").read_text(encoding="utf-8")
+LINES = [
+    line.partition("#")[0]
+    for page in ("simulator.md", "papers.md")
+    for line in re.findall(
+        r"^    (?:\$ |replay: |\.venv/bin/)?reachp2p-sim (.*)",
+        (DOCS / page).read_text(encoding="utf-8"),
+        re.MULTILINE,
+    )
+]
 BLOCKS = re.findall(r"^```(python|toml)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 
 
@@ -51,7 +67,7 @@ def test_the_file_runs_with_and_without_the_checker(tmp_path: Path) -> None:
 
 
 def test_every_kind_of_step_is_on_its_page_with_its_keys() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "steps.md").read_text(encoding="utf-8")
+    page = (DOCS / "steps.md").read_text(encoding="utf-8")
     rows = dict(re.findall(r"^\| `([a-z-]+)` \| (.*?) \| ", page, re.MULTILINE))
     fields = {word: msgspec.structs.fields(kind) for word, kind in KINDS.items()}
     keys = {
@@ -60,3 +76,22 @@ def test_every_kind_of_step_is_on_its_page_with_its_keys() -> None:
     }
     assert rows.pop("do") == "keys"
     assert rows == keys
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_every_command_that_a_page_shows_can_be_given(line: str) -> None:
+    name, *words = shlex.split(line.partition(">")[0])
+    command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]  # it is a group
+    given = command.make_context(name, words).params  # an unknown option, or a value that is none, raises
+    settings = pairs(given.get("settings"))
+    if name == "run" and "." not in given["name"]:
+        check(RunConfig(given["name"], given["seed"], given["nodes"], given["mutant"], settings))
+    if name == "campaign" and given["names"] and given["names"] != ["all"] and "." not in given["names"][0]:
+        varied = grid(given["grid"] or ())
+        Plan(
+            tuple(given["names"]), given["seeds"], 0, given["nodes"], given["mutant"], settings, varied
+        ).check()
+
+
+def test_there_are_commands_to_try() -> None:
+    assert len(LINES) > 25
