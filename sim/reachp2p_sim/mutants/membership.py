@@ -348,7 +348,7 @@ def no_route_after_a_death(patches: Patches) -> None:
     "reshuffle-skips",
     "a pass of probes leaves out the last member of the list",
     scenario="crash",
-    caught_by="completeness",
+    caught_by="completeness or convergence",
 )
 def reshuffle_skips(patches: Patches) -> None:
     def broken(self: Any) -> Member | None:
