@@ -65,6 +65,11 @@ def summarize(about: About, rows: Sequence[Row], lost: Sequence[tuple[Task, Lost
         "lost_runs": [_lost(task, reason) for task, reason in lost[:FAILURES_KEPT]],
         "effort": {
             "cpu_seconds": round(sum(row["cpu_seconds"] for row in rows), 3),
+            "cpu_seconds_a_run": {
+                cell.name: _mean(row["cpu_seconds"] for row in by_cell[cell.number])
+                for cell in plan.cells
+                if cell.number in by_cell
+            },
             "slowest": [
                 _slow(row) for row in sorted(rows, key=lambda row: -row["cpu_seconds"])[:SEEDS_NAMED]
             ],
@@ -137,6 +142,11 @@ def _spread(name: str, rows: Iterable[Row]) -> dict[str, Any]:
         "max": max(values),
         "slowest_seeds": [seed for _, seed in slowest],
     }
+
+
+def _mean(values: Iterable[float]) -> float:
+    kept = list(values)
+    return round(sum(kept) / len(kept), 3)
 
 
 def _interval(estimate: Estimate) -> dict[str, float]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 LATEST = "latest"
 FAILURES_SHOWN = 5
+COSTLY_SHOWN = 5
 ALL = "all"
 """Instead of names: every scenario that ships."""
 
@@ -180,6 +181,9 @@ def _print(summary: dict[str, Any]) -> None:
             f"  {short_name(gone['scenario'])}, seed {gone['seed']} is lost: {gone['what'].strip().splitlines()[-1]}"
         )
     effort = summary["effort"]
+    if len(summary["cells"]) > 1:
+        costs = sorted(effort["cpu_seconds_a_run"].items(), key=lambda pair: -pair[1])[:COSTLY_SHOWN]
+        print("most CPU a run: " + ", ".join(f"{name} {seconds:.2f} s" for name, seconds in costs))
     simulated = f"{summary['simulated_seconds']:.0f} s simulated in {effort['cpu_seconds']:.0f} s of CPU"
     print(f"{summary['runs']} runs, {simulated}; digest {summary['digest'][:16]}; {summary['folder']}")
 

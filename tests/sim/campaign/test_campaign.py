@@ -141,6 +141,13 @@ def test_the_summary_has_a_rate_with_its_interval_and_names_seeds(whole: dict[st
     assert whole["failures"][0]["replay"].startswith("reachp2p-sim run steady --nodes 3 --seed ")
 
 
+def test_the_summary_says_what_a_run_of_each_cell_costs(folder: Path) -> None:
+    summary = json.loads((folder / SUMMARY).read_text())
+    costs = summary["effort"]["cpu_seconds_a_run"]
+    assert list(costs) == [cell["name"] for cell in summary["cells"]]
+    assert 3 * sum(costs.values()) == pytest.approx(summary["effort"]["cpu_seconds"], abs=0.01)
+
+
 def test_the_table_has_a_row_a_run_by_cell_and_seed(folder: Path, whole: dict[str, Any]) -> None:
     table = pyarrow.parquet.read_table(folder / TABLE).to_pydict()
     assert table["grid.path_loss"] == ([0.0] * 3 + [0.3] * 3) * 2
