@@ -21,7 +21,8 @@ class Rules(msgspec.Struct, frozen=True):
     """SWIM §4.1: news travels from member to member. Off: whoever has news sends it to everyone once (SWIM's "Basic",
     which multicasts), and nobody passes it on."""
     refutable_death: bool = True
-    """A higher incarnation beats DEAD (memberlist). Off: DEAD is for good, as SWIM's Confirm is (§4.2)."""
+    """A higher incarnation beats DEAD (memberlist). Off: DEAD is for good, as SWIM's Confirm is (§4.2), and what the
+    dead say of others counts no more."""
     lha_probe: bool = True
     """Lifeguard §IV.A: the local health multiplier, and the nacks it needs."""
     lha_suspicion: bool = True

@@ -202,8 +202,12 @@ class Detector:
         assert member.life == accusation.life, "the caller has compared the lives"
         if member.state not in PRESENT:
             return []
-        if NodeId(accusation.accuser) not in self._table:
+        accuser = self._table.get(NodeId(accusation.accuser))
+        if accuser is None:
             self._counters.add("dropped.accusation.stranger")
+            return []
+        if accuser.state is MemberState.DEAD and not self._rules.refutable_death:
+            self._counters.add("dropped.accusation.of_the_dead")
             return []
         grade = Grade(accusation.grade)
         if grade is Grade.DEAD and not self._rules.own_verdict:

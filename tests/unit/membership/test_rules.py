@@ -115,6 +115,14 @@ def test_with_final_death_a_higher_incarnation_changes_nothing_and_a_new_life_do
     assert watch.state(1) is ALIVE
 
 
+def test_with_final_death_the_word_of_the_dead_counts_no_more() -> None:
+    watch = watching(own_verdict=False, refutable_death=False)
+    watch.accuse(Author(2).accusation(ANN.head(), Grade.DEAD))
+    watch.accuse(ANN.accusation(Author(3).head(), Grade.DEAD))
+    assert watch.state(3) is ALIVE
+    assert watch.counters.value("dropped.accusation.of_the_dead") == 1
+
+
 def test_final_death_leaves_suspects_their_refutation() -> None:
     watch = watching(refutable_death=False)
     fail_probe(watch)
