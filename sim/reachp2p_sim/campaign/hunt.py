@@ -1,14 +1,16 @@
 """Broken cores, each found by a campaign, repeated from the line that its failure prints, and shrunk.
 
 For each mutant: seeds of the scenario that shows it, one after the other, until a checker that owns the promise reports
-it; the printed line, run again; and the smallest case of it within a number of runs. Everything depends on seeds and
-code alone, so two hunts by one code find the same. What is found of a mutant is kept as soon as it is found, in
-`NAME.json` and `NAME.toml`, and not looked for again by the same code.
+it; the printed line, run again; the smallest case of it within a number of runs; and that case once more with the core
+that ships, which must pass it. Everything depends on seeds and code alone, so two hunts by one code find the same. What
+is found of a mutant is kept as soon as it is found, in `NAME.json` and `NAME.toml`, and not looked for again by the
+same code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -46,6 +48,7 @@ class Small(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     file: str | None
     replay: str
+    checker: str
     message: str
     nodes: int
     faults: int
@@ -53,6 +56,8 @@ class Small(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seconds: float
     runs: int
     story: tuple[str, ...]
+    passes_mended: bool | None = None
+    """Whether the core that ships passes it. None as long as that has not been tried."""
 
     @property
     def is_readable(self) -> bool:
@@ -84,8 +89,9 @@ class Found(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def is_caught(self) -> bool:
-        """Found, repeated, and shrunk to what a person can read."""
-        return self.repeated and self.small is not None and self.small.is_readable
+        """Found, repeated, and shrunk to what a person can read and the core that ships passes."""
+        small = self.small
+        return self.repeated and small is not None and small.is_readable and small.passes_mended is True
 
 
 def hunt(
@@ -105,10 +111,22 @@ def hunt(
         if found is None:
             say(name)
             found = _look_for(MUTANTS[name], terms, folder, say)
-            write_whole(
-                folder / f"{name}.json", msgspec.json.format(msgspec.json.encode(found), indent=2) + b"\n"
-            )
+            _keep(folder, found)
+        if found.small is not None and found.small.passes_mended is None:
+            small = msgspec.structs.replace(found.small, passes_mended=_passes_mended(found.small, name))
+            found = msgspec.structs.replace(found, small=small)
+            _keep(folder, found)
         yield found
+
+
+def _keep(folder: Path, found: Found) -> None:
+    text = msgspec.json.format(msgspec.json.encode(found), indent=2)
+    write_whole(folder / f"{found.mutant}.json", text + b"\n")
+
+
+def _passes_mended(small: Small, name: str) -> bool:
+    result = _target(MUTANTS[name])(replace(past_run(small.replay).config, mutant=None))
+    return not isinstance(result, Lost) and result.verdict == "pass"
 
 
 def _kept(path: Path, terms: Terms) -> Found | None:
@@ -127,8 +145,12 @@ def _plan(mutant: Mutant, terms: Terms) -> Plan:
     return Plan((mutant.scenario,), terms.seeds, nodes=nodes, mutant=mutant.name, set=dict(mutant.set))
 
 
+def _target(mutant: Mutant) -> Target:
+    return run_twice if DETERMINISM in mutant.caught_by else run
+
+
 def _look_for(mutant: Mutant, terms: Terms, folder: Path, say: Callable[[str], None]) -> Found:
-    target: Target = run_twice if DETERMINISM in mutant.caught_by else run
+    target = _target(mutant)
     plan = _plan(mutant, terms)
     found = Found(mutant.name, code_version.code(), terms, mutant.scenario, plan.nodes or 0)
     others = 0
@@ -184,7 +206,7 @@ def _shrunk(found: Found, config: RunConfig, folder: Path, say: Callable[[str], 
     """How many faults the failing run had, and the smallest one found."""
     budget = Budget(runs=found.terms.budget)
     try:
-        trial = Trial(config, budget)
+        trial = Trial(config, budget, MUTANTS[found.mutant].caught_by)
     except StoryDemands:
         return _with_fewer_nodes(config, budget)
     faults = trial.case.faults
@@ -192,7 +214,7 @@ def _shrunk(found: Found, config: RunConfig, folder: Path, say: Callable[[str], 
     path = folder / f"{found.mutant}.toml"
     write_whole(path, trial.text(smallest).encode())
     replay = trial.run_config(str(path), smallest).line()
-    return faults, _small(smallest, str(path), replay, trial.message, budget)
+    return faults, _small(smallest, str(path), replay, (trial.checker or "", trial.message), budget)
 
 
 def _with_fewer_nodes(config: RunConfig, budget: Budget) -> tuple[int, Small]:
@@ -203,13 +225,16 @@ def _with_fewer_nodes(config: RunConfig, budget: Budget) -> tuple[int, Small]:
     result = run_scenario(smaller, attach=worlds.append)
     assert result.violation is not None, "what was found to fail fails again"
     after = case_of(worlds[1].performed, worlds[1].now, smaller.seed)
-    return before.faults, _small(after, None, smaller.line(), str(result.violation["message"]), budget)
+    broken = (result.violation["checker"], result.violation["message"])
+    return before.faults, _small(after, None, smaller.line(), broken, budget)
 
 
-def _small(case: Case, file: str | None, replay: str, message: str, budget: Budget) -> Small:
+def _small(case: Case, file: str | None, replay: str, broken: tuple[str, str], budget: Budget) -> Small:
+    checker, message = broken
     return Small(
         file=file,
         replay=replay,
+        checker=checker,
         message=message,
         nodes=len(case.machines),
         faults=case.faults,

@@ -46,7 +46,7 @@ def _stories(rows: Sequence[Found]) -> Iterator[str]:
     for row in rows:
         if row.small is None:
             continue
-        yield f"**{row.mutant}**: {MUTANTS[row.mutant].summary}. *{row.checker}: {row.small.message}*"
+        yield f"**{row.mutant}**: {MUTANTS[row.mutant].summary}. *{row.small.checker}: {row.small.message}*"
         yield ""
         yield from (f"    {line}" for line in row.small.story)
         yield ""

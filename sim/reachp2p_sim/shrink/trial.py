@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
@@ -77,19 +77,24 @@ class Failure:
             return cls(result.error.strip().splitlines()[-1].split(":")[0], was_calm=False)
         return None
 
-    def is_like(self, first: Failure) -> bool:
-        """The same promise, and not in a world that is worse."""
-        return self.what == first.what and (self.was_calm or not first.was_calm)
+    def is_like(self, first: Failure, alike: Collection[str] = ()) -> bool:
+        """The same promise, or one of several that are `alike`, and not in a world that is worse."""
+        is_same = self.what == first.what or {self.what, first.what} <= set(alike)
+        return is_same and (self.was_calm or not first.was_calm)
 
 
 class Trial:
     """Knows the first failure, and what of it stays as it was: weather, protocol, limits, checkers, mutant."""
 
-    def __init__(self, config: RunConfig, budget: Budget) -> None:
-        """Runs it once. Raises `UsageError` if it cannot be run, or does not fail, or fails otherwise when its steps
-        alone are run again."""
+    def __init__(self, config: RunConfig, budget: Budget, alike: Collection[str] = ()) -> None:
+        """Runs it once. `alike`: checkers whose promises one defect breaks, so that one of them stands for the other.
+
+        Raises `UsageError` if it cannot be run, or does not fail, or fails otherwise when its steps alone are run
+        again.
+        """
         self.config = config
         self.budget = budget
+        self._alike = alike
         self._scenario = find_scenario(config.scenario)
         worlds: list[World] = []
         result = run_scenario(config, attach=worlds.append)
@@ -117,6 +122,11 @@ class Trial:
             )
 
     @property
+    def checker(self) -> str | None:
+        """Which promise the smallest case breaks; None if it ends in an exception."""
+        return None if self.result.violation is None else str(self.result.violation["checker"])
+
+    @property
     def message(self) -> str:
         """How the smallest case fails."""
         if self.result.violation is not None:
@@ -142,7 +152,7 @@ class Trial:
         worlds: list[World] = []
         result = self._run(case, worlds)
         failure = Failure.of(result, worlds[-1])
-        if failure is None or not failure.is_like(self.failure):
+        if failure is None or not failure.is_like(self.failure, self._alike):
             return False
         self.result = result
         self.case = case if failure.what == DETERMINISM else case.until(worlds[-1].now)

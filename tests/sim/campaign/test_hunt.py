@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import msgspec
 import pytest
-from reachp2p_sim.campaign.hunt import Found, Small, Terms, hunt
+from reachp2p_sim.campaign.hunt import FAULTS_MAX, NODES_MAX, Found, Small, Terms, hunt
 from reachp2p_sim.campaign.hunt_page import BEGIN, END, PageError, put
 from reachp2p_sim.cli import main
+from reachp2p_sim.mutants import MUTANTS
 from reachp2p_sim.results.run_again import past_run
 from reachp2p_sim.running.run import UsageError, run_scenario
 
+PAGE = Path(__file__).parents[3] / "docs" / "mutants.md"
 QUICK = Terms(seeds=3, nodes=4, budget=30)
 
 
@@ -43,10 +47,12 @@ def test_a_mutant_that_no_seed_shows_is_told(tmp_path: Path) -> None:
 
 def test_what_is_left_must_be_readable() -> None:
     def small(nodes: int, faults: int) -> Small:
-        return Small(None, "", "", nodes, faults, 1, 1.0, 1, ())
+        return Small(None, "", "", "", nodes, faults, 1, 1.0, 1, (), passes_mended=True)
 
     found = Found("m", "code", QUICK, "steady", 8, 0, repeated=True, small=small(6, 5))
     assert found.is_caught
+    fails_mended = msgspec.structs.replace(small(6, 5), passes_mended=False)
+    assert not msgspec.structs.replace(found, small=fails_mended).is_caught
     assert not small(7, 0).is_readable
     assert not small(1, 6).is_readable
 
@@ -84,10 +90,23 @@ def test_the_command_prints_what_it_found(
 # The page
 
 
+def test_the_page_shows_every_mutant_as_something_that_a_person_can_read() -> None:
+    row = r"^\| ([a-z-]+) \| [a-z-]+ \| \d+ \| (\d+) \| (\w+) \| (\d+) \| (\d+) \|"
+    rows = re.findall(row, PAGE.read_text(), re.MULTILINE)
+    assert [name for name, *_ in rows] == sorted(MUTANTS)
+    for name, seed, checker, nodes, faults in rows:
+        assert int(seed) < Terms().seeds
+        assert checker in MUTANTS[name].caught_by
+        assert int(nodes) <= NODES_MAX
+        assert int(faults) <= FAULTS_MAX
+
+
 def test_a_page_keeps_what_is_written_by_hand(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("no place")
-    small = Small(None, "line", "says so", 2, 1, 1, 3.0, 9, ("t = 0        add nodes n00..n01",))
+    small = Small(
+        None, "line", "refutation", "says so", 2, 1, 1, 3.0, 9, ("t = 0        add nodes n00..n01",)
+    )
     row = Found("never-refutes", "code", QUICK, "pause", 8, 4, 0, "refutation", small=small)
     with pytest.raises(PageError, match="it needs the lines"):
         put(page, [row])

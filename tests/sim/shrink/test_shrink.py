@@ -14,7 +14,7 @@ from reachp2p_sim.running.scenario_file import Timed
 from reachp2p_sim.shrink.case import Case
 from reachp2p_sim.shrink.delta import smallest
 from reachp2p_sim.shrink.reduce import reduce, shorter
-from reachp2p_sim.shrink.trial import Budget, StoryDemands, Trial
+from reachp2p_sim.shrink.trial import Budget, Failure, StoryDemands, Trial
 from reachp2p_sim.steps.paths import Heal, Partition
 from reachp2p_sim.steps.processes import AddNodes, Clone, Crash, Pause, Restart, Start
 from reachp2p_sim.steps.work import OfferAgent
@@ -164,6 +164,14 @@ def test_a_budget_ends_it_with_what_has_been_reached() -> None:
     trial = shrunk(RunConfig("pause", 1, 8, "never-refutes"), runs=4)
     assert trial.budget.spent == 4
     assert len(trial.case.machines) < 8
+
+
+def test_one_of_several_promises_may_stand_for_the_other() -> None:
+    late, never = Failure("convergence", was_calm=True), Failure("completeness", was_calm=True)
+    assert not never.is_like(late)
+    assert never.is_like(late, ("completeness", "convergence"))
+    assert not never.is_like(late, ("completeness", "accuracy"))
+    assert not Failure("completeness", was_calm=False).is_like(late, ("completeness", "convergence"))
 
 
 def test_what_did_not_fail_is_not_run_again() -> None:
