@@ -19,6 +19,12 @@ class Counters:
         """Count `amount` more."""
         self._values[name] += amount
 
+    def add_sized(self, name: str, name_of_bytes: str, size: int) -> None:
+        """Count one more thing of `size` bytes."""
+        values = self._values
+        values[name] += 1
+        values[name_of_bytes] += size
+
     def value(self, name: str) -> int:
         """The count so far."""
         return self._values.get(name, 0)

@@ -12,6 +12,7 @@ the machines that `parts` puts together.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from reachp2p.core.commands import AgentSpec, CallSpec, InvokeResult, RouteQuery
 from reachp2p.core.consequences import Consequences
@@ -29,10 +30,12 @@ from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.routing.failure import RouteFailed
 from reachp2p.core.settings import Settings
 from reachp2p.core.timing import DrainEnds, LeftSpread, Timing
+from reachp2p.core.trust.facts import Checked
 from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p.core.upkeep import Upkeep
 from reachp2p.core.views import AgentView, Explanation, MemberView
 from reachp2p.core.wire.engine_codec import CODEC, Codec
+from reachp2p.core.wire.facts import Head
 from reachp2p.core.wire.messages import DigestEntry, HeadUpdate, Request
 from reachp2p.errors import CallFailed, ConfigurationInvalid, ErrorCode
 
@@ -65,6 +68,7 @@ class Engine:
         self._parts = parts = Parts(
             settings, signer=signer, verifier=verifier, rng=rng, entropy=entropy, codec=codec
         )
+        self._timers = parts.timers
         self._consequences = Consequences(parts)
         pulls = Pulls(parts)
         self._hearing = Hearing(parts, self._consequences, pulls)
@@ -172,8 +176,8 @@ class Engine:
     def handle_timeout(self, now: float) -> None:
         """`next_deadline` has come (calling it early or late is harmless; late is noticed)."""
         now = self._enter(now)
-        timers, fire = self._parts.timers, self._timing.fire
-        while (key := timers.pop_due(now)) is not None:
+        timers, fire = self._timers, self._timing.fire
+        while timers.first <= now and (key := timers.pop_due(now)) is not None:
             steps = fire(key, now)
             if steps:
                 self._take_steps(steps, now)
@@ -190,10 +194,12 @@ class Engine:
                 self._upkeep.on_clock_stepped(now)
         self._settle(now)
 
-    def learn(self, heads: Sequence[bytes], now: float) -> None:
-        """Take in signed heads that the driver has from elsewhere than the network, as from a snapshot of the disk.
+    def learn(self, heads: Sequence[Checked[Head]], now: float) -> None:
+        """Take in heads that the driver has from elsewhere than the network: from the disk, where they are in the table
+        of heads, opened by a `FactChecker` with our verifier.
 
-        They are verified and merged; nobody is told and nobody is asked. Before the life runs they are ignored.
+        They are merged; nobody is told, nobody is asked, and they are not written again. Before the life runs they are
+        ignored.
         """
         now = self._enter(now)
         if self._parts.life.is_running:
@@ -294,7 +300,8 @@ class Engine:
 
     def next_deadline(self) -> float | None:
         """When to call `handle_timeout`, or None."""
-        return self._parts.timers.next_deadline()
+        first = self._timers.first
+        return first if first < inf else None
 
     # Questions
 
@@ -383,8 +390,8 @@ class Engine:
         if now < self._now:
             now = self._now
         self._now = now
-        deadline = self._parts.timers.next_deadline()
-        if deadline is not None and now - deadline > LAG_NOTICED:
+        deadline = self._timers.first
+        if now - deadline > LAG_NOTICED:
             self._late(deadline, now)
         return now
 

@@ -28,7 +28,7 @@ from reachp2p.core.links.outputs import (
 )
 from reachp2p.core.membership.probe import answer
 from reachp2p.core.parts import Parts
-from reachp2p.core.trust.facts import FactRejected
+from reachp2p.core.trust.facts import Checked, FactRejected
 from reachp2p.core.upkeep import Upkeep
 from reachp2p.core.wire.facts import Head
 from reachp2p.core.wire.limits import WireError
@@ -97,10 +97,10 @@ class Inbound:
 
     def datagram(self, source: Address, data: bytes, now: float) -> None:
         """One UDP payload."""
-        counters = self._parts.counters
-        counters.add("datagrams.received")
-        counters.add("bytes.datagrams_received", len(data))
-        if self._parts.own.life is None or self._parts.life.is_over:
+        parts = self._parts
+        counters = parts.counters
+        counters.add_sized("datagrams.received", "bytes.datagrams_received", len(data))
+        if parts.own.life is None or parts.life.is_over:
             counters.add("dropped.datagram.not_running")
             return
         try:
@@ -136,8 +136,15 @@ class Inbound:
             parts.counters.add("dropped.datagram.old_life")
             self._hearing.answer_about(node, source, now)
             return
+        handlers = self._handlers
         for message in messages:
-            self._message(message, source, life, data, now)
+            handler = handlers.get(type(message))
+            if handler is not None:
+                handler(message, source, life, data, now)
+            else:
+                parts.counters.add("dropped.message.misplaced")
+        if member is not None and life == member.life:
+            return  # nearly always: a life that is known never gets lower
         known = parts.table.get(node)
         if known is not None and life != known.life and life > known.life:
             self._hearing.ask_head(node, source, now)
@@ -453,8 +460,11 @@ class Inbound:
         for data in records:
             self._hearing.record(data, disk, now)
 
-    def learn(self, heads: Sequence[bytes], now: float) -> None:
-        """Heads from elsewhere: verified and merged, and nothing else."""
-        disk = Source(self._parts.own.node)
-        for data in heads:
-            self._hearing.head(data, disk, now)
+    def learn(self, heads: Sequence[Checked[Head]], now: float) -> None:
+        """Heads from elsewhere: merged, and nothing else."""
+        parts = self._parts
+        disk = Source(parts.own.node)
+        for checked in heads:
+            parts.checker.remember(checked)
+            if self._hearing.head(checked.data, disk, now) is not None:
+                parts.snapshot.hold(NodeId(checked.fact.node), checked.data)

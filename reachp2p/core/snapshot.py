@@ -102,6 +102,11 @@ class Snapshot:
         self._loaded = {Table.HEADS: [], Table.RECORDS: []}
         return [value for _, value in heads], [value for _, value in records]
 
+    def hold(self, node: NodeId, head: bytes) -> None:
+        """This head of `node` is on disk already: the driver has it from there."""
+        self._heads[node] = head
+        self._marked.pop(node, None)
+
     def on_persisted(self, ticket: Ticket) -> None:
         """A row is on disk."""
         self._open.pop(ticket, None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from heapq import heapify, heappop, heappush
+from math import inf
 from typing import TypeAlias
 
 TimerKey: TypeAlias = Hashable
@@ -20,13 +21,15 @@ _REBUILD_AT_LEAST = 64
 class Timers:
     """Deadlines by key. Size: one live entry a key, plus at most as many stale heap entries (then rebuilt)."""
 
-    __slots__ = ("_heap", "_live", "_order")
+    __slots__ = ("_heap", "_live", "_order", "first")
 
     def __init__(self) -> None:
         self._heap: list[tuple[float, int, TimerKey]] = []
         self._live: dict[TimerKey, tuple[float, int, TimerKey]] = {}
         """The entry of the heap that counts, by key; the others of that key are stale."""
         self._order = 0
+        self.first = inf
+        """When the earliest of them is due; infinity if there is none. Read only."""
 
     def set(self, key: TimerKey, at: float) -> None:
         """Let `key` fire at `at` (monotonic seconds); an earlier setting of the same key is forgotten."""
@@ -37,6 +40,7 @@ class Timers:
         heappush(heap, entry)
         if heap[0] is former:
             self._prune()
+        self.first = heap[0][0]
         if len(heap) > 2 * len(live) + _REBUILD_AT_LEAST:
             heap[:] = live.values()
             heapify(heap)
@@ -57,24 +61,23 @@ class Timers:
 
     def pop_due(self, now: float) -> TimerKey | None:
         """Remove and return the earliest key that is due at `now`; ties fire in the order they were set."""
-        heap = self._heap
-        if not heap or heap[0][0] > now:
+        if self.first > now:
             return None
-        key = heappop(heap)[2]
+        key = heappop(self._heap)[2]
         del self._live[key]
         self._prune()
         return key
 
     def next_deadline(self) -> float | None:
         """The earliest time at which something is due, or None."""
-        heap = self._heap
-        return heap[0][0] if heap else None
+        return self.first if self._heap else None
 
     def _prune(self) -> None:
         """Remove stale entries from the front."""
         heap, live = self._heap, self._live
         while heap and live.get(heap[0][2]) is not heap[0]:
             heappop(heap)
+        self.first = heap[0][0] if heap else inf
 
     def __len__(self) -> int:
         return len(self._live)

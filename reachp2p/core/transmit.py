@@ -182,15 +182,26 @@ class Transmitter:
     def _send_one(self, item: ToNode, now: float) -> list[Effect]:
         """A round with one message, which needs no parcels."""
         done: list[Effect] = []
-        address = item.address or self._address_of(item.node)
+        node, message = item.node, item.message
+        address = item.address or self._address_of(node)
         if address is not None:
-            parcel = self._parcel(item, address)
-            if item.message is not None:
-                parcel.encoded.append(self._codec.encode(item.message))
-            self._send(parcel, now, done)
+            encoded = [self._codec.encode(message)] if message is not None else []
+            if encoded and not (item.piggyback and self._has_more_for(node)):
+                done.append(self._datagram(node, address, encoded))
+            else:
+                parcel = self._parcel(item, address)
+                parcel.encoded = encoded
+                self._send(parcel, now, done)
         if self._links.waiting:
             done.extend(self._links.flush())
         return done
+
+    def _has_more_for(self, node: NodeId) -> bool:
+        """Whether anything may have to ride on a message for this node: news, or what others say of it."""
+        if self._queue.slots:
+            return True
+        member = self._table.get(node)
+        return member is not None and member.state in DOUBTED
 
     def _address_of(self, node: NodeId) -> Address | None:
         member = self._table.get(node)
@@ -245,7 +256,7 @@ class Transmitter:
         used = 0
         for encoded in parcel.encoded:
             if used + len(encoded) > self._room and body:
-                done.append(self._datagram(parcel, body))
+                done.append(self._datagram(parcel.node, parcel.address, body))
                 body, used = [], 0
             body.append(encoded)
             used += len(encoded)
@@ -260,7 +271,7 @@ class Transmitter:
             if self._queue:
                 body += self._queue.take(self._room - used, self._transmit_limit())
         if body:
-            done.append(self._datagram(parcel, body))
+            done.append(self._datagram(parcel.node, parcel.address, body))
 
     def _is_told(self, parcel: _Parcel, state: MemberState) -> bool:
         """Whether a member in doubt is told so with this datagram."""
@@ -272,7 +283,7 @@ class Transmitter:
             return self._table.size - 1
         return transmit_limit(self._settings.protocol.retransmit_multiplier, self._table.size)
 
-    def _datagram(self, parcel: _Parcel, encoded: list[bytes]) -> SendDatagram:
+    def _datagram(self, node: NodeId, address: Address, encoded: list[bytes]) -> SendDatagram:
         life = self._own.life
         writer = self._writer
         if writer is None or self._writer_life is not life:
@@ -285,7 +296,6 @@ class Transmitter:
                 writer.counter if writer is not None else 0,
             )
             self._writer, self._writer_life = writer, life
-        data = writer.write(self._codec.pack(encoded), parcel.node)
-        self._counters.add("datagrams.sent")
-        self._counters.add("bytes.datagrams_sent", len(data))
-        return SendDatagram(parcel.address, data)
+        data = writer.write(self._codec.pack(encoded), node)
+        self._counters.add_sized("datagrams.sent", "bytes.datagrams_sent", len(data))
+        return SendDatagram(address, data)

@@ -48,6 +48,11 @@ CLOCK_SETTLES = 10.0
 """Seconds in which every driver of one machine has reported a step of its wall clock."""
 
 
+DRAWS_MAX = 8
+"""Draws among all members until an ALIVE one is found: with half of them dead, a list of a thousand members is then
+made once in 256 exchanges."""
+
+
 class GossipDue(msgspec.Struct, frozen=True):
     """Tell a few members the news."""
 
@@ -205,12 +210,30 @@ class Upkeep:
             interval = self._push_pull_next
             self._push_pull_next *= 2
         parts.timers.set(PushPullDue(), now + interval * (0.75 + 0.5 * parts.rng.random()))
-        alive = [m for m in parts.table if m.state is MemberState.ALIVE and m.addresses]
-        if is_new:  # every newcomer is linked with its contact: a seed would serve them all, again and again
-            linked = [m for m in alive if parts.links.link_to(m.node) is not None]
-            alive = [m for m in linked if m.node != self._contact] or linked or alive
-        if alive:
-            self.sync_with(alive[parts.rng.randrange(len(alive))], now)
+        member = self._random_linked() if is_new else None
+        member = member or self._random_alive()
+        if member is not None:
+            self.sync_with(member, now)
+
+    def _random_linked(self) -> Member | None:
+        """An ALIVE member that we have a link with: our contact only if there is no other.
+
+        Every newcomer is linked with its contact, and a seed would serve them all, again and again.
+        """
+        found = [self._parts.table.get(node) for node in self._parts.links.linked()]
+        linked = [m for m in found if m is not None and m.state is MemberState.ALIVE and m.addresses]
+        others = [m for m in linked if m.node != self._contact] or linked
+        return others[self._parts.rng.randrange(len(others))] if others else None
+
+    def _random_alive(self) -> Member | None:
+        """An ALIVE member, each as likely as any other: drawn from all, and from a list of them if that fails."""
+        table, rng = self._parts.table, self._parts.rng
+        for _ in range(min(DRAWS_MAX, len(table))):
+            member = table.get(table.nodes[rng.randrange(len(table))])
+            if member is not None and member.state is MemberState.ALIVE and member.addresses:
+                return member
+        alive = [m for m in table if m.state is MemberState.ALIVE and m.addresses]
+        return alive[rng.randrange(len(alive))] if alive else None
 
     def sync_with(self, member: Member, now: float) -> None:
         """Begin an exchange with `member`, over the link there is or a new one."""

@@ -1,12 +1,14 @@
 """Whether a proven link is still of use: judged at its timer, not at each frame.
 
-A link on which nothing is heard for `link_keepalive` is pinged; if nothing at all comes within four probe timeouts, it
-is lost. One whose remote reads nothing for `link_keepalive` although something waits is lost, too. If our own timer was
+A link on which nothing is heard for `link_keepalive` is pinged by the side that dialled it, and by the other side when
+four probe timeouts more have passed without that Ping; if nothing at all comes within four probe timeouts, it is
+lost. One whose remote reads nothing for `link_keepalive` although something waits is lost, too. If our own timer was
 late, we have not listened either, and judge nobody.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
 from reachp2p.core.links.link import Link
@@ -37,8 +39,9 @@ def answer_time(protocol: Protocol) -> float:
     return ANSWER_PROBE_TIMEOUTS * protocol.probe_timeout
 
 
-def judge(link: Link, now: float, protocol: Protocol) -> Verdict:
-    """Look at a link whose timer has fired; notes in it what the next check needs to know."""
+def judge(link: Link, now: float, protocol: Protocol, may_close: Callable[[Link], bool]) -> Verdict:
+    """Look at a link whose timer has fired; notes in it what the next check needs to know. Only who dialled a link
+    finds it idle, and only if it `may_close` it."""
     if link.was_used:
         link.used_at = now
         link.was_used = False
@@ -51,10 +54,10 @@ def judge(link: Link, now: float, protocol: Protocol) -> Verdict:
             link.pings = 0
         else:
             return Verdict.PING if was_late and link.pings < PINGS_MAX else Verdict.SILENT
-    if link.heard_at + protocol.link_keepalive <= now:
-        return Verdict.PING
-    if now - link.used_at >= protocol.link_idle_close:
+    if link.dialled and now - link.used_at >= protocol.link_idle_close and may_close(link):
         return Verdict.IDLE
+    if link.heard_at + _patience(link, protocol) <= now:
+        return Verdict.PING
     return Verdict.FINE
 
 
@@ -62,7 +65,14 @@ def next_check(link: Link, now: float, protocol: Protocol) -> float:
     """When to look again."""
     if link.pinged_at is not None:
         return now + answer_time(protocol)
-    return link.heard_at + protocol.link_keepalive
+    return link.heard_at + _patience(link, protocol)
+
+
+def _patience(link: Link, protocol: Protocol) -> float:
+    """How long nothing is heard before we ask. The side that dialled asks first, and so the other need not ask."""
+    if link.dialled:
+        return protocol.link_keepalive
+    return protocol.link_keepalive + answer_time(protocol)
 
 
 def _is_stalled(link: Link, now: float, protocol: Protocol, *, was_late: bool) -> bool:

@@ -406,7 +406,9 @@ class Links:
             case Ping():
                 self.send(link.id, Ack(nonce=message.nonce))
             case Ack():
-                if message.nonce != link.ping_nonce and link.node is not None and link.life is not None:
+                if message.nonce == link.ping_nonce:
+                    self._on_keepalive_answered(link, now)
+                elif link.node is not None and link.life is not None:
                     outputs.append(LinkMessage(link.id, link.node, link.life, message))
             case Goodbye() if message.final:
                 self._on_hangup(link, message, now, outputs)
@@ -416,6 +418,12 @@ class Links:
                 self._on_goodbye(link, message, now, outputs)
             case _:
                 raise WireError("hello_again")
+
+    def _on_keepalive_answered(self, link: Link, now: float) -> None:
+        if link.pinged_at is not None and link.state is LinkState.PROVEN and link.doom is None:
+            link.pinged_at = None
+            link.pings = 0
+            self._book.set_due(link, next_check(link, now, self._protocol))
 
     def _on_goodbye(self, link: Link, goodbye: Goodbye, now: float, outputs: list[LinkOutput]) -> None:
         if link.state is LinkState.PROVEN:
@@ -437,7 +445,7 @@ class Links:
     # Upkeep
 
     def _check(self, link: Link, now: float) -> list[LinkOutput]:
-        verdict = judge(link, now, self._protocol)
+        verdict = judge(link, now, self._protocol, self._may_close)
         match verdict:
             case Verdict.SILENT | Verdict.STALLED:
                 return self._book.abort(link, LinkEnd.LOST, verdict.value, now)
@@ -446,9 +454,9 @@ class Links:
                 link.pings += 1
                 link.ping_nonce = self._entropy.token(NONCE_BYTES)
                 self.send(link.id, Ping(nonce=link.ping_nonce))
-            case Verdict.IDLE if link.dialled and self._may_close(link):
+            case Verdict.IDLE:
                 return self.close(link.id, now, "idle")
-            case _:
+            case Verdict.FINE:
                 pass
         self._book.set_due(link, next_check(link, now, self._protocol))
         return []

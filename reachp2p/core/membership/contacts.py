@@ -68,6 +68,10 @@ class Contacts:
         self._unreached: dict[Address, str] = {}
         """Seeds that could not be reached, with the reason that was told."""
         self._turn = 0
+        self._taken_at = -1
+        """The version of the table that the next two are of."""
+        self._present: dict[Address, None] = {}
+        self._dead: list[Address] = []
         self._retry = RETRY_FIRST
         self.has_joined = False
 
@@ -144,16 +148,17 @@ class Contacts:
         self._timers.set(ContactDue(), now + delay * (0.75 + 0.5 * self._rng.random()))
 
     def _lost(self) -> list[Address]:
-        present: dict[Address, None] = {}
-        dead: list[Address] = []
-        for member in self._table:
-            if member.state in (MemberState.ALIVE, MemberState.SUSPECT):
-                present.update(dict.fromkeys(member.addresses))
-            elif member.state is MemberState.DEAD:
-                dead += member.addresses
+        if self._taken_at != self._table.version:
+            self._taken_at = self._table.version
+            self._present, self._dead = {}, []
+            for member in self._table:
+                if member.state in (MemberState.ALIVE, MemberState.SUSPECT):
+                    self._present.update(dict.fromkeys(member.addresses))
+                elif member.state is MemberState.DEAD:
+                    self._dead += member.addresses
         booked = [a for addresses in self._book.values() for a in addresses]
-        candidates = dict.fromkeys([*self.seeds, *dead, *booked])
-        return [a for a in candidates if a not in present and a not in self._own_addresses]
+        candidates = dict.fromkeys([*self.seeds, *self._dead, *booked])
+        return [a for a in candidates if a not in self._present and a not in self._own_addresses]
 
     def on_link_up(self, link: LinkId, node: NodeId) -> bool:
         """A link is proven; true if we had dialled it to find somebody."""

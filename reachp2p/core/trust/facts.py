@@ -121,14 +121,15 @@ class FactChecker:
         if not self._verifier.verify(signer_of(fact), parsed.signature, signed):
             raise FactRejected("bad_signature")
         checked = Checked(fact, fact_digest(data), data)
-        self._remember(checked)
+        self.remember(checked)
         return checked
 
     def __len__(self) -> int:
         """Facts remembered."""
         return len(self._cache)
 
-    def _remember(self, checked: Checked[F]) -> None:
+    def remember(self, checked: Checked[F]) -> None:
+        """Hold a fact that was found good, here or by another checker of this cluster with the same verifier."""
         if self._shared is not None and len(self._shared) >= SHARED_MAX:
             self._shared.clear()  # whatever is in use is opened once more
             self._counters.add("facts.shared_cleared")

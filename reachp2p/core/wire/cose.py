@@ -75,7 +75,7 @@ def before_external(protected: bytes, length: int) -> bytes:
 
 def byte_string_head(length: int) -> bytes:
     """The shortest CBOR head of a byte string (RFC 8949 §4.2.1)."""
-    return head(0x40, length)
+    return _BYTE_STRING_HEADS[length] if length < _HEADS_READY else head(0x40, length)
 
 
 def head(major: int, argument: int) -> bytes:
@@ -89,3 +89,8 @@ def head(major: int, argument: int) -> bytes:
     if argument < 0x100000000:
         return bytes((major | 26,)) + argument.to_bytes(4, "big")
     return bytes((major | 27,)) + argument.to_bytes(8, "big")
+
+
+_HEADS_READY = 2_048
+"""Lengths whose heads are made beforehand: all that fits into a datagram."""
+_BYTE_STRING_HEADS = tuple(head(0x40, length) for length in range(_HEADS_READY))

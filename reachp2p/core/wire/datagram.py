@@ -91,6 +91,9 @@ class _Seal:
         return b"".join((self._addressed, header, audience, self._cluster, length, body))
 
 
+_STARTS = (bytes((WIRE_VERSION, 0)), bytes((WIRE_VERSION, ADDRESSED)))
+
+
 class DatagramWriter:
     """Makes the datagrams of one life. What is the same in all of them is made once."""
 
@@ -114,8 +117,10 @@ class DatagramWriter:
         """
         if not 0 < len(body) <= BODY_BYTES_MAX:
             raise ValueError(f"a datagram's body has 1 to {BODY_BYTES_MAX} bytes, not {len(body)}")
-        header = self.next_header(audience)
-        return b"".join((header, body, self._sign(self._seal.signed_bytes(header, audience, body))))
+        self.counter = counter = self.counter + 1
+        start = self._to_all if audience is None else self._addressed
+        header = start + counter.to_bytes(8, "big")
+        return header + body + self._sign(self._seal.signed_bytes(header, audience, body))
 
     def next_header(self, audience: NodeId | None) -> bytes:
         """The header of the next datagram."""
@@ -142,7 +147,8 @@ class DatagramReader:
         """
         datagram = parse_datagram(data)
         header, body = datagram.header, datagram.body
-        self.check_cluster(header)
+        if header[2:_NODE] != self._tag:
+            raise WireError("cluster")
         reader = (audience or self.own) if header[1] & ADDRESSED else None
         signed = self._seal.signed_bytes(header, reader, body)
         if not self._verify(datagram.node, datagram.signature, signed):
@@ -160,17 +166,8 @@ def parse_datagram(data: bytes) -> Datagram:
 
     Raises `WireError`: `oversized`, `truncated`, `wire_version` (before anything else of the layout) or `flags`.
     """
-    size = len(data)
-    if size > DATAGRAM_BYTES_MAX:
-        raise WireError("oversized")
-    if not size:
-        raise WireError("truncated")
-    if data[0] != WIRE_VERSION:
-        raise WireError("wire_version")
-    if size <= OVERHEAD_BYTES:
-        raise WireError("truncated")
-    if data[1] & ~ADDRESSED:
-        raise WireError("flags")
+    if not (OVERHEAD_BYTES < len(data) <= DATAGRAM_BYTES_MAX and data.startswith(_STARTS)):
+        raise WireError(_why_not_taken(data))
     return Datagram(
         data[:HEADER_BYTES],
         NodeId(data[_NODE:_EPOCH]),
@@ -178,3 +175,15 @@ def parse_datagram(data: bytes) -> Datagram:
         data[HEADER_BYTES:-SIGNATURE_BYTES],
         data[-SIGNATURE_BYTES:],
     )
+
+
+def _why_not_taken(data: bytes) -> str:
+    if len(data) > DATAGRAM_BYTES_MAX:
+        return "oversized"
+    if not data:
+        return "truncated"
+    if data[0] != WIRE_VERSION:
+        return "wire_version"
+    if len(data) <= OVERHEAD_BYTES:
+        return "truncated"
+    return "flags"

@@ -146,6 +146,11 @@ class Disk:
         self.rows = {table: dict(rows) for table, rows in image.items()}
         self.used = sum(len(key) + len(value) for rows in self.rows.values() for key, value in rows.items())
 
+    def hold(self, table: Table, rows: dict[bytes, bytes]) -> None:
+        """Have these rows in a table, too, as if they had been written long ago."""
+        self.rows.setdefault(table, {}).update(rows)
+        self.used = sum(len(key) + len(value) for held in self.rows.values() for key, value in held.items())
+
     def set_crash(self, writes: int, *, when_durable: bool) -> None:
         """Let a crash be due at the `writes`-th write from now: as it is written, or once it is durable."""
         if writes < 1:

@@ -507,16 +507,11 @@ class Host:
             return
         if self.hindered is not None and not self.hindered.settle(engine):
             return
-        effects = engine.take_effects()
-        while effects:
-            for effect in effects:
-                if (
-                    type(effect) is SendDatagram and self.tap is None and self.behaviour is None
-                ):  # nine of ten
-                    self._network.send(self, effect.address, effect.data, self._timeline.now)
-                else:
-                    self.perform(effect)
-            effects = engine.take_effects()
+        for effect in engine.take_effects():  # whatever one of them sets off is settled by itself
+            if type(effect) is SendDatagram and self.tap is None and self.behaviour is None:  # nine of ten
+                self._network.send(self, effect.address, effect.data, self._timeline.now)
+            else:
+                self.perform(effect)
         if self._ending is not None:
             ending, self._ending = self._ending, None
             self._exit(ending)

@@ -6,6 +6,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
+from reachp2p.core.counters import Counters
+from reachp2p.core.effects import Table
+from reachp2p.core.trust.facts import FactChecker
+from reachp2p.core.wire.facts import Head
 from reachp2p_sim.machines.processor import BACKLOG_MAX
 from reachp2p_sim.steps.base import Step
 from reachp2p_sim.steps.selection import Selection
@@ -262,10 +266,14 @@ def _introduce(argument: tuple[World, list[Host], tuple[str, ...]]) -> None:
     """Let each know the heads of all."""
     world, hosts, seeds = argument
     running = [host for host in hosts if host.is_running]
-    heads = [head for host in running if (head := host.engine.head()) is not None]
+    checker = FactChecker(world.signing.verifier, world.cluster_id, Counters())
+    data = [head for host in running if (head := host.engine.head()) is not None]
+    heads = [checker.open(Head, head) for head in data]
+    rows = {head.fact.node: head.data for head in heads}
     for host in running:
         world.trace.text(trace.COMMAND, world.now, host.index, f"learns {len(heads)} heads")
         host.seeds = seeds
+        host.disk.hold(Table.HEADS, {node: head for node, head in rows.items() if node != host.node})
         host.engine.learn(heads, host.now)
         host.settle()
 

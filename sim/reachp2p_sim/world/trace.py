@@ -16,7 +16,7 @@ import msgspec
 from reachp2p.core.events import Event
 from reachp2p.core.wire.cose import SIGNATURE_BYTES
 
-_HEADER = struct.Struct("<dcii")
+_pack = struct.Struct("<dcii").pack
 """When, what, which host, how many bytes (or which number)."""
 _FLUSH_AT = 2_048
 """Parts that wait for the hash: one long update is cheaper than many short ones."""
@@ -53,22 +53,24 @@ class Trace:
     def number(self, kind: bytes, at: float, host: int, number: int) -> None:
         """An event that one number tells: which datagram arrived, which ticket became durable."""
         self.events += 1
-        self._parts.append(_HEADER.pack(at, kind, host, number))
+        parts = self._parts
+        parts.append(_pack(at, kind, host, number))
         if self._log is not None:
             self._log.write(f"{at:14.6f} {host:5d} {_WORDS[kind]} {number}\n")
-        if len(self._parts) >= _FLUSH_AT:
+        if len(parts) >= _FLUSH_AT:
             self._flush()
 
     def data(self, kind: bytes, at: float, host: int, data: bytes) -> None:
         """An event with bytes: what was sent."""
         self.events += 1
-        self._parts.append(_HEADER.pack(at, kind, host, len(data)))
-        self._parts.append(data)
+        parts = self._parts
+        parts.append(_pack(at, kind, host, len(data)))
+        parts.append(data)
         if self._log is not None:
             self._log.write(
                 f"{at:14.6f} {host:5d} {_WORDS[kind]} {len(data)} B {sha256(data).hexdigest()[:8]}\n"
             )
-        if len(self._parts) >= _FLUSH_AT:
+        if len(parts) >= _FLUSH_AT:
             self._flush()
 
     def datagram(self, at: float, host: int, data: bytes) -> None:
@@ -79,7 +81,7 @@ class Trace:
         """An event in words: a fault, a command, a dial."""
         self.events += 1
         data = text.encode()
-        self._parts.append(_HEADER.pack(at, kind, host, len(data)))
+        self._parts.append(_pack(at, kind, host, len(data)))
         self._parts.append(data)
         if self._log is not None:
             self._log.write(f"{at:14.6f} {host:5d} {_WORDS[kind]} {text}\n")
