@@ -300,7 +300,7 @@ def sweeps_the_living(patches: Patches) -> None:
     "deaf-refutes",
     "a node that thinks most others dead takes the fault for its own, and refutes by the clock",
     scenario="one-way",
-    caught_by="flapping",
+    caught_by="flapping or refutation",
 )
 def deaf_refutes(patches: Patches) -> None:
     def broken(self: Any, now: float) -> None:
