@@ -28,7 +28,7 @@ from reachp2p_sim.mutants.base import Patches, mutant
     "lower-incarnation-wins",
     "the merge lets any other incarnation win, also a lower one",
     scenario="random-faults",
-    caught_by="monotonicity",
+    caught_by="monotonicity or load",
 )
 def lower_incarnation_wins(patches: Patches) -> None:
     def broken(new: Checked[Head], held: Checked[Head]) -> Precedence:
