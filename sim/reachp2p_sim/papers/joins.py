@@ -152,9 +152,9 @@ def judge_joins(_: Scale, done: Sequence[tuple[JoinCase, Joins]]) -> Findings:
         "periods at 10 % loss and one helper (R1.3), and its death is for good. With one newcomer each 5 s that is a "
         "group of about six while members join, and 0.3 of them left 90 s later, by either way of telling it: our +Inf "
         "ends where this reckoning does, and that the paper's ended with 4 is above it. What is left of Basic is "
-        "larger only in the eyes of some: nobody corrects a member that a multicast has missed. At its largest the "
-        "group is as the paper orders it. With suspicion our SWIM loses hardly anybody, the paper's lost 5 of 17: here "
-        "a member joins over a link, which loses nothing, and an accusation reaches the accused with the next ping or "
-        "Ack of anybody who knows."
+        "larger only in the eyes of some: nobody corrects a member that a multicast has missed. At their largest the "
+        "two groups are equal within their intervals. With suspicion our SWIM loses hardly anybody, the paper's lost 5 "
+        "of 17: here a member joins over a link, which loses nothing, and an accusation reaches the accused with the "
+        "next ping or Ack of anybody who knows."
     )
     return Findings(rows=rows, remarks=[remark])

@@ -45,7 +45,7 @@ def threshold_cases(scale: Scale) -> list[ThresholdCase]:
         return [
             ThresholdCase(configuration, AGENTS, count, 32.768, scale.seed + number)
             for configuration in configurations
-            for number, count in enumerate((16, 24, 32, 24))
+            for number, count in enumerate((16, 24, 32))
         ]
     return [
         ThresholdCase(configuration, AGENTS, count, duration, scale.seed + number)
@@ -154,7 +154,7 @@ PAPER = Paper(
             "threshold",
             ("R2.1", "R2.3", "B2.5"),
             "Agents block once, for 16.4 or 32.8 s, until all others have buried them. 128 agents; α = 5, β = 1 for "
-            "SWIM. A quick run has four runs of each configuration.",
+            "SWIM. A quick run has three runs of each configuration.",
             threshold_cases,
             threshold,
             judge_threshold,
