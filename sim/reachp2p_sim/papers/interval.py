@@ -80,8 +80,8 @@ MAGNITUDE = (
 ORDER = (
     "Of the parts of Lifeguard, LHA-Suspicion does nearly all of the work, LHA-Probe saves about a third, and Buddy "
     "alone next to nothing, as in the paper. False positives come in bunches: one false death counts at each agent "
-    "that believes it. So the shares of a quick run rest on a few dozen of them (α = 4: two runs of nine have any), and "
-    "their intervals are wide."
+    "that believes it. So the shares of a quick run rest on a few dozen of them (α = 4: two runs of nine have any), "
+    "and their intervals are wide."
 )
 LOAD = (
     "What Lifeguard adds are accusations: of each suspect up to K + 1 accusers are passed on instead of one, and each "
