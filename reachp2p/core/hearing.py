@@ -161,6 +161,8 @@ class Hearing:
             return
         fact = checked.fact
         subject = NodeId(fact.subject)
+        if parts.detector.has_heard(subject, checked.digest):
+            return  # as most of what gossip brings
         if fact.accuser == fact.subject or fact.accuser == parts.own.node:
             parts.counters.add("dropped.accusation.own_echo")
             return

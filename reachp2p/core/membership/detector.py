@@ -190,6 +190,12 @@ class Detector:
         self._rearm(suspicion, member, now)
         return changes + self._judge(member, now)
 
+    def has_heard(self, node: NodeId, digest: bytes) -> bool:
+        """Whether this very accusation has been heard under the present suspicion of `node` and added nothing: then it
+        never will, because each time it says that the doubt is younger."""
+        suspicion = self._suspicions.get(node)
+        return suspicion is not None and digest in suspicion.heard
+
     def on_accusation(
         self, checked: Checked[Accusation], now: float, *, newcomer: bool = False
     ) -> list[Change]:
@@ -228,7 +234,8 @@ class Detector:
         is_first = not suspicion.others
         is_news = suspicion.hear(NodeId(accusation.accuser), grade)
         if not is_older and not is_news:
-            return []  # as most of what circulates: nothing has changed
+            suspicion.note_heard(checked.digest)
+            return []  # nothing has changed
         if is_news:
             suspicion.word = suspicion.word or checked.data
             if is_first and self._rules.suspicion and self._rules.own_verdict:

@@ -51,6 +51,10 @@ def kept_accusers(expected: int) -> int:
     return expected + 1
 
 
+HEARD_MAX = 256
+"""Accusations of one suspicion that are known to add nothing; those beyond are worked out each time."""
+
+
 class Suspicion(msgspec.Struct):
     """One running suspicion. Times are monotonic seconds."""
 
@@ -74,6 +78,8 @@ class Suspicion(msgspec.Struct):
     """Another member knows of a refusal, too; true for good, whoever is kept in `others`."""
     spread: dict[NodeId, None] = {}
     """Whose accusations circulate because of us, our own among them: one a member at most."""
+    heard: dict[bytes, None] = {}
+    """Digests of accusations that have nothing more to add, at most `HEARD_MAX`."""
     told_dead: bool = False
     """We heard of it first as DEAD: the timer is at its minimum."""
     word: bytes | None = None
@@ -84,6 +90,11 @@ class Suspicion(msgspec.Struct):
     """When it did."""
     probe_running: bool = False
     timer_ended: bool = False
+
+    def note_heard(self, digest: bytes) -> None:
+        """This accusation, heard again, changes nothing."""
+        if len(self.heard) < HEARD_MAX:
+            self.heard[digest] = None
 
     def hear(self, accuser: NodeId, grade: Grade) -> bool:
         """Note another member's accusation; true if it is worth passing on. Of accusers who know no more than others

@@ -328,6 +328,25 @@ def test_where_nobody_can_confirm_the_timer_is_at_its_minimum(
     assert ends(watch) == seconds
 
 
+def test_an_accusation_that_adds_nothing_is_known_for_as_long_as_the_doubt_lasts() -> None:
+    watch = Watch(*SIX)
+    accusation = Author(2).accusation(ANN.head())
+
+    def is_known() -> bool:
+        return watch.detector.has_heard(node_id(1), accusation.digest)
+
+    assert not is_known()
+    watch.accuse(accusation)
+    assert not is_known()  # it was news
+    before = ends(watch)
+    watch.now += 1.0
+    watch.accuse(accusation)
+    assert is_known()
+    assert ends(watch) == before
+    watch.meet(ANN.head(incarnation=1))
+    assert not is_known()  # refuted: whoever says it again is answered
+
+
 # Refusals
 
 
