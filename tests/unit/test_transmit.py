@@ -26,6 +26,7 @@ from reachp2p.core.effects import (
 )
 from reachp2p.core.events import Event, MemberState
 from reachp2p.core.ids import LinkId, NodeId, Ticket
+from reachp2p.core.inbound import DATAGRAM_MESSAGES_MAX
 from reachp2p.core.membership.own import OwnNode
 from reachp2p.core.membership.suspicion import transmit_limit
 from reachp2p.core.rules import Rules
@@ -42,6 +43,7 @@ from reachp2p.core.wire.messages import (
     HeadRequest,
     HeadUpdate,
     Message,
+    Nack,
     Ping,
     RelayedAck,
     Reply,
@@ -174,6 +176,15 @@ def test_messages_that_do_not_fit_one_datagram_take_another(desk: Desk) -> None:
     request = HeadRequest(subjects=[node_id(n) for n in range(16)])
     sent = desk.bodies(*(ToNode(ANN.node, request) for _ in range(5)))
     assert [len(messages) for _, messages in sent] == [2, 2, 1]
+
+
+def test_many_small_messages_take_as_many_datagrams_as_a_receiver_needs_to_read_them(desk: Desk) -> None:
+    """As when a node that was slow answers all at once; 67 Nacks would fit, and be refused for their number."""
+    desk.news(count=20, size=110)
+    nacks = [Nack(nonce=number.to_bytes(8, "big")) for number in range(67)]
+    sent = desk.bodies(*(ToNode(ANN.node, nack) for nack in nacks))
+    assert [message for _, messages in sent for message in messages if isinstance(message, Nack)] == nacks
+    assert max(len(messages) for _, messages in sent) <= DATAGRAM_MESSAGES_MAX
 
 
 @pytest.mark.parametrize("size", [70, 600, 1_200])
