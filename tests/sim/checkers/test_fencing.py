@@ -105,3 +105,23 @@ def test_fencing_sees_a_request_to_a_life_that_its_caller_knows_to_be_over(watch
     watched.want(a, request)  # it was under way
     watched.world.run(15)
     assert "is asked by n01" in caught("fencing", lambda: watched.want(a, request))
+
+
+def test_fencing_blames_nobody_for_a_request_of_a_machine_with_the_same_key_that_does_not_know(
+    watched: Watched,
+) -> None:
+    """As after a split, with one of two clones on each side."""
+    a, b = watched.hosts(2)
+    twin = watched.world.clone(b)
+    watched.world.start(twin)
+    watched.begin(twin, epoch=2)
+    a.application.offer(Offer.simple("work/doer", "work.do", Handler()))
+    request = msgspec.structs.replace(invoke(), caller=b.node)
+    for caller in (b, twin):
+        watched.sees(caller, a, ALIVE)
+    watched.sees(twin, a, ALIVE, life=Life(2, bytes(16)))
+    watched.world.run(15)
+    watched.want(a, request)
+    watched.sees(b, a, ALIVE, life=Life(2, bytes(16)))
+    watched.world.run(15)
+    assert "is asked by n01" in caught("fencing", lambda: watched.want(a, request))
