@@ -100,6 +100,16 @@ class FaultMix:
         ]
         return self.chance.choice(found) if found else None
 
+    def trustworthy(self) -> list[Host]:
+        """Machines that are not hostile and whose key no other machine has: of them a core can be made in the end."""
+        nodes = self.world.by_node
+        return [host for host in self.hosts if len(nodes[host.node]) == 1 and host not in self.hostile]
+
+    def may_spoil(self, host: Host) -> bool:
+        """Whether enough trustworthy machines are left if this one is no more."""
+        left = self.trustworthy()
+        return host not in left or len(left) > LIVE_MIN
+
     def anyone(self) -> tuple[str, ...]:
         """One machine, in whatever state."""
         return (self.chance.choice(self.hosts).name,)
@@ -269,7 +279,7 @@ def _disk(mix: FaultMix) -> Sequence[Step]:
 def _clone(mix: FaultMix) -> Sequence[Step]:
     """A twin that comes up where nobody can tell it of the original: both live until they meet."""
     host = mix.one(running=True)
-    if host is None or host.life is None or len(mix.clones) >= CLONES_MAX:
+    if host is None or host.life is None or len(mix.clones) >= CLONES_MAX or not mix.may_spoil(host):
         return ()
     world, others = mix.world, [other.name for other in mix.hosts if other is not host]
     world.perform(Clone(hosts=(host.name,)))
@@ -284,7 +294,7 @@ def _hostile(mix: FaultMix) -> Sequence[Step]:
     if len(mix.hostile) >= len(mix.hosts) // 5:
         return ()
     host = mix.one(running=True)
-    if host is None or host in mix.hostile:
+    if host is None or host in mix.hostile or not mix.may_spoil(host):
         return ()
     mix.hostile.append(host)
     victims = mix.some() if mix.chance.random() < 0.3 else None

@@ -49,7 +49,7 @@ def _heal_a_core(mix: FaultMix) -> list[Host]:
     others is cut off for good.
     """
     world, chance = mix.world, mix.chance
-    single = [host for host in mix.hosts if len(world.by_node[host.node]) == 1 and host not in mix.hostile]
+    single = mix.trustworthy()
     count = max(LIVE_MIN, round(CORE_SHARE * len(mix.hosts)))
     core = _in_order(chance.sample(range(len(single)), min(count, len(single))), single)
     names = tuple(host.name for host in core)

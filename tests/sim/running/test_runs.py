@@ -35,6 +35,13 @@ def test_a_scenario_keeps_every_promise(name: str) -> None:
     assert all(verdict == "pass" for verdict in result.checkers.values()), result.checkers
 
 
+def test_a_small_world_of_faults_keeps_enough_machines_for_a_core() -> None:
+    """Two of four machines had clones in the end, and of whom there are two nothing can be said."""
+    settings = {"path_loss": "0.05", "rate": "1", "spread": "0.02", "protocol.recontact_interval": "60"}
+    result = run_scenario(RunConfig("random-faults", 1593091070, 4, set=settings))
+    assert result.verdict == "pass", (result.violation, result.error, result.replay)
+
+
 @pytest.mark.parametrize("seed", [1002, 1004, 1056])
 def test_chance_does_not_bury_whom_one_member_still_reaches(seed: int) -> None:
     """With helpers drawn anew each time the only one between the two halves was missed until somebody was buried."""
