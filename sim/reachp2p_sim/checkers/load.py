@@ -44,6 +44,9 @@ class Load(Checker):
     def _on_process(self, host: Host, what: str) -> None:
         if self._host is None:
             self._next()  # a world is full of news when it begins
+        elif host is self._host:
+            self._flush()
+            self._counts.clear()  # what a former process has sent the next one knows nothing of
 
     def _next(self) -> None:
         self._flush()

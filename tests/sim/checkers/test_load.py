@@ -72,3 +72,19 @@ def test_answers_and_ones_own_word_and_what_a_subject_and_its_helpers_are_told_d
         watched.world.run(0.1)
         watched.send(a, c, head)  # and at this moment it hears something: that was an answer
         a.receive_datagram((c.address, watched.datagram(c, a, Ping(nonce=bytes(8))), 0))
+
+
+def test_a_process_is_not_judged_by_what_the_former_one_sent(
+    watched: Watched, trio: tuple[Host, Host, Host]
+) -> None:
+    a, b, c = trio
+    head = HeadUpdate(head=watched.sign_head(c))
+    for _ in range(LIMIT):
+        watched.world.run(0.1)
+        watched.send(a, b, head)
+    watched.world.restart(a)
+    watched.begin(a, epoch=2)
+    for _ in range(2):
+        watched.world.run(0.1)
+        watched.send(a, b, head)
+    watched.world.run(5)
