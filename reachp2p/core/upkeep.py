@@ -92,6 +92,8 @@ class Upkeep:
         self._pulls = pulls
         self._last_gossip = float("-inf")
         self._sync_wanted: dict[NodeId, None] = {}
+        self._regular: NodeId | None = None
+        """Whom a regular comparison is meant for, while there is no link yet."""
         self._first_targets: list[NodeId] = []
         self._first_target: NodeId | None = None
         self._contact: NodeId | None = None
@@ -213,7 +215,20 @@ class Upkeep:
         member = self._random_linked() if is_new else None
         member = member or self._random_alive()
         if member is not None:
+            self._regular = member.node
             self.sync_with(member, now)
+
+    def _compare_instead(self, unreached: NodeId, now: float) -> None:
+        """Nobody has answered for the member that chance chose: so compare with one that has answered before.
+
+        Heads cost nothing to invent, and with hundreds of such members chance alone would seldom find a real one.
+        """
+        reached = [
+            m for m in self._parts.table if m.state is MemberState.ALIVE and m.reached and m.node != unreached
+        ]
+        if reached:
+            self._parts.counters.add("sync.instead")
+            self.sync_with(reached[self._parts.rng.randrange(len(reached))], now)
 
     def _random_linked(self) -> Member | None:
         """An ALIVE member that we have a link with: our contact only if there is no other.
@@ -240,6 +255,7 @@ class Upkeep:
         parts = self._parts
         link = parts.links.link_to(member.node)
         if link is not None:
+            self._regular = None
             parts.sync.begin(link, member.node, now)
         elif parts.links.ensure(member.node, member.addresses, now) is not None:
             if len(self._sync_wanted) >= self._protocol.links_max:
@@ -251,6 +267,8 @@ class Upkeep:
         parts = self._parts
         wanted = node in self._sync_wanted
         self._sync_wanted.pop(node, None)
+        if node == self._regular:
+            self._regular = None
         member = parts.table.get(node)
         unknown = member is None or member.state in (MemberState.DEAD, MemberState.LEFT)
         if wanted or (unknown and self.has_synced):
@@ -259,6 +277,9 @@ class Upkeep:
     def on_link_down(self, node: NodeId, now: float) -> None:
         """The last link or dial to a node has ended: whom we meant to compare with first is not there, so the next."""
         self._sync_wanted.pop(node, None)
+        if node == self._regular:
+            self._regular = None
+            self._compare_instead(node, now)
         if node == self._first_target and not self.has_synced:
             self._next_first_sync(now)
 
