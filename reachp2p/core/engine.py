@@ -194,16 +194,18 @@ class Engine:
                 self._upkeep.on_clock_stepped(now)
         self._settle(now)
 
-    def learn(self, heads: Sequence[Checked[Head]], now: float) -> None:
+    def learn(self, heads: Sequence[Checked[Head]], now: float, *, is_all: bool = False) -> None:
         """Take in heads that the driver has from elsewhere than the network: from the disk, where they are in the table
         of heads, opened by a `FactChecker` with our verifier.
 
-        They are merged; nobody is told, nobody is asked, and they are not written again. Before the life runs they are
-        ignored.
+        They are merged; nobody is told, nobody is asked, and they are not written again. `is_all`: they are what the
+        whole cluster holds now, so that no first comparison of views follows. Before the life runs all is ignored.
         """
         now = self._enter(now)
         if self._parts.life.is_running:
             self._inbound.learn(heads, now)
+            if is_all:
+                self._upkeep.assume_synced()
         self._settle(now)
 
     # Commands: what the application wishes

@@ -7,7 +7,7 @@ quiet node wakes for its probes and little else.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil, log2
+from math import ceil, inf, log2
 
 import msgspec
 
@@ -118,6 +118,14 @@ class Upkeep:
         timers.set(SuccessorsDue(), now + SUCCESSORS_STILL)
         timers.set(FirstSyncDue(), now + FIRST_SYNC_RETRY)
         self._last_gossip = float("-inf")
+
+    def assume_synced(self) -> None:
+        """What we hold is what everybody holds: no first comparison is needed, and none soon after it."""
+        self.has_synced = True
+        self._hearing.spreads = True
+        self._push_pull_next = inf
+        self._first_targets = []
+        self._parts.timers.cancel(FirstSyncDue())
 
     def stop(self) -> None:
         """Nothing more is done unasked."""

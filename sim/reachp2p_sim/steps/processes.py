@@ -274,7 +274,7 @@ def _introduce(argument: tuple[World, list[Host], tuple[str, ...]]) -> None:
         world.trace.text(trace.COMMAND, world.now, host.index, f"learns {len(heads)} heads")
         host.seeds = seeds
         host.disk.hold(Table.HEADS, {node: head for node, head in rows.items() if node != host.node})
-        host.engine.learn(heads, host.now)
+        host.engine.learn(heads, host.now, is_all=True)
         host.settle()
 
 
