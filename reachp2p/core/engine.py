@@ -12,7 +12,6 @@ the machines that `parts` puts together.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import inf
 
 from reachp2p.core.commands import AgentSpec, CallSpec, InvokeResult, RouteQuery
 from reachp2p.core.consequences import Consequences
@@ -177,7 +176,7 @@ class Engine:
         """`next_deadline` has come (calling it early or late is harmless; late is noticed)."""
         now = self._enter(now)
         timers, fire = self._timers, self._timing.fire
-        while timers.first <= now and (key := timers.pop_due(now)) is not None:
+        while (key := timers.pop_due(now)) is not None:
             steps = fire(key, now)
             if steps:
                 self._take_steps(steps, now)
@@ -302,8 +301,7 @@ class Engine:
 
     def next_deadline(self) -> float | None:
         """When to call `handle_timeout`, or None."""
-        first = self._timers.first
-        return first if first < inf else None
+        return self._timers.next_deadline()
 
     # Questions
 

@@ -136,13 +136,8 @@ class Inbound:
             parts.counters.add("dropped.datagram.old_life")
             self._hearing.answer_about(node, source, now)
             return
-        handlers = self._handlers
         for message in messages:
-            handler = handlers.get(type(message))
-            if handler is not None:
-                handler(message, source, life, data, now)
-            else:
-                parts.counters.add("dropped.message.misplaced")
+            self._message(message, source, life, data, now)
         if member is not None and life == member.life:
             return  # nearly always: a life that is known never gets lower
         known = parts.table.get(node)

@@ -33,6 +33,9 @@ SUCCESSORS_DELAY_MAX = 3.0
 """A view that never stands still waits no longer than this."""
 GOSSIP_DRAWN = 4
 """Members drawn for each that gossip is sent to, where some hear none: enough do, unless most of a group is gone."""
+DRAWS_MAX = 8
+"""Draws among all members until an ALIVE one is found: with half of them dead, a list of a thousand members is then
+made once in 256 exchanges."""
 PULL_DELAY = 0.3
 """A record usually follows its head by gossip within this time; what is still missing is pulled."""
 PULLS_AT_ONCE = 64
@@ -46,11 +49,6 @@ PUSH_PULL_FIRST = 0.5
 spreads while we learn it, and gossip alone misses somebody now and then; equal views cost two small messages."""
 CLOCK_SETTLES = 10.0
 """Seconds in which every driver of one machine has reported a step of its wall clock."""
-
-
-DRAWS_MAX = 8
-"""Draws among all members until an ALIVE one is found: with half of them dead, a list of a thousand members is then
-made once in 256 exchanges."""
 
 
 class GossipDue(msgspec.Struct, frozen=True):
@@ -132,6 +130,7 @@ class Upkeep:
         for key in (GossipDue(), PushPullDue(), SuccessorsDue(), PullDue(), SweepDue(), FirstSyncDue()):
             self._parts.timers.cancel(key)
         self._gossips = self._pulls_due = False
+        self._regular = None
         self._parts.timers.cancel(ClockSettled())
         self._parts.prober.stop()
         self._parts.contacts.stop()
@@ -223,7 +222,7 @@ class Upkeep:
         member = self._random_linked() if is_new else None
         member = member or self._random_alive()
         if member is not None:
-            self._regular = member.node
+            self._regular = None if parts.links.link_to(member.node) is not None else member.node
             self.sync_with(member, now)
 
     def _compare_instead(self, unreached: NodeId, now: float) -> None:
@@ -263,7 +262,6 @@ class Upkeep:
         parts = self._parts
         link = parts.links.link_to(member.node)
         if link is not None:
-            self._regular = None
             parts.sync.begin(link, member.node, now)
         elif parts.links.ensure(member.node, member.addresses, now) is not None:
             if len(self._sync_wanted) >= self._protocol.links_max:

@@ -39,6 +39,8 @@ _EPOCH = _NODE + NODE_ID_BYTES
 _LIFE_ID = _EPOCH + 6
 _COUNTER = _LIFE_ID + LIFE_ID_BYTES
 _PURPOSE = b"reachp2p datagram\x00"
+_STARTS = (bytes((WIRE_VERSION, 0)), bytes((WIRE_VERSION, ADDRESSED)))
+"""How a datagram begins that may be taken."""
 
 
 class Datagram(msgspec.Struct, frozen=True, gc=False):
@@ -91,9 +93,6 @@ class _Seal:
         return b"".join((self._addressed, header, audience, self._cluster, length, body))
 
 
-_STARTS = (bytes((WIRE_VERSION, 0)), bytes((WIRE_VERSION, ADDRESSED)))
-
-
 class DatagramWriter:
     """Makes the datagrams of one life. What is the same in all of them is made once."""
 
@@ -117,9 +116,7 @@ class DatagramWriter:
         """
         if not 0 < len(body) <= BODY_BYTES_MAX:
             raise ValueError(f"a datagram's body has 1 to {BODY_BYTES_MAX} bytes, not {len(body)}")
-        self.counter = counter = self.counter + 1
-        start = self._to_all if audience is None else self._addressed
-        header = start + counter.to_bytes(8, "big")
+        header = self.next_header(audience)
         return header + body + self._sign(self._seal.signed_bytes(header, audience, body))
 
     def next_header(self, audience: NodeId | None) -> bytes:
@@ -147,8 +144,7 @@ class DatagramReader:
         """
         datagram = parse_datagram(data)
         header, body = datagram.header, datagram.body
-        if header[2:_NODE] != self._tag:
-            raise WireError("cluster")
+        self.check_cluster(header)
         reader = (audience or self.own) if header[1] & ADDRESSED else None
         signed = self._seal.signed_bytes(header, reader, body)
         if not self._verify(datagram.node, datagram.signature, signed):

@@ -13,10 +13,6 @@ from reachp2p.core.ids import Life, NodeId
 from reachp2p.core.wire.codec import RejectedCall, decode_messages, encode_message, pack_messages
 from reachp2p.core.wire.datagram import DatagramReader, DatagramWriter
 from reachp2p.core.wire.messages import Message
-from reachp2p.core.wire.plain import read_plain, write_plain
-
-_OF_ONE = pack_messages((b"",))
-"""How a body of one message begins."""
 
 
 class Codec:
@@ -27,11 +23,11 @@ class Codec:
 
     def encode(self, message: Message) -> bytes:
         """One message; see `encode_message`."""
-        return write_plain(message) or encode_message(message)  # nearly all are plain: a call less
+        return encode_message(message)
 
     def pack(self, encoded: Sequence[bytes]) -> bytes:
         """The body of a datagram, or a frame, from what `encode` made; see `pack_messages`."""
-        return _OF_ONE + encoded[0] if len(encoded) == 1 else pack_messages(encoded)
+        return pack_messages(encoded)
 
     def unpack(
         self,
@@ -44,10 +40,6 @@ class Codec:
         on_call_rejected: Callable[[RejectedCall], None] | None = None,
     ) -> tuple[list[Message], int]:
         """The messages of a body, and how many were skipped; see `decode_messages`."""
-        if len(data) <= bytes_max:
-            plain = read_plain(data)
-            if plain is not None and len(plain) <= messages_max:
-                return plain, 0
         return decode_messages(
             data,
             bytes_max=bytes_max,

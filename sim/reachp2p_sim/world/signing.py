@@ -74,46 +74,20 @@ def _keyed_hash(secret: bytes, data: bytes) -> bytes:
 
 
 class Ed25519Signing:
-    """The signatures that ship, with keys from the run seed."""
+    """The signatures that ship, with keys from the run seed. Loaded when it is asked for: most runs do without."""
 
     def __init__(self, randomness: Randomness) -> None:
+        from reachp2p.core.trust.ed25519 import Ed25519Signer, Ed25519Verifier
+
         self._randomness = randomness
+        self._signer = Ed25519Signer
+        self._verifier = Ed25519Verifier()
 
     @property
     def verifier(self) -> Verifier:
-        """This object."""
-        return self
+        """The one that ships; it keeps no memory."""
+        return self._verifier
 
     def signer(self, name: str) -> Signer:
         """Derive the key of `name` from the run seed."""
-        return Ed25519Signer(self._randomness.entropy("key", name).token(32))
-
-    def verify(self, node: NodeId, signature: bytes, data: bytes, /) -> bool:
-        """Whether `node`'s key signed `data`."""
-        from cryptography.exceptions import InvalidSignature
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
-        try:
-            Ed25519PublicKey.from_public_bytes(node).verify(signature, data)
-        except (InvalidSignature, ValueError):
-            return False
-        return True
-
-
-class Ed25519Signer:
-    """Holds one Ed25519 key."""
-
-    def __init__(self, seed: bytes) -> None:
-        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-        self._key = Ed25519PrivateKey.from_private_bytes(seed)
-        self._node = NodeId(self._key.public_key().public_bytes_raw())
-
-    @property
-    def node(self) -> NodeId:
-        """The public key."""
-        return self._node
-
-    def sign(self, data: bytes, /) -> bytes:
-        """64 bytes."""
-        return self._key.sign(data)
+        return self._signer(self._randomness.entropy("key", name).token(32))
