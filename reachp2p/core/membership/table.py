@@ -163,8 +163,8 @@ class MemberTable:
         start = bisect_left(order, begin)
         found: list[NodeId] = []
         for node in order[start:] + order[:start]:
+            if len(found) >= count:
+                break
             if node != of and (node == self._own or self._rows[node].state is MemberState.ALIVE):
                 found.append(node)
-                if len(found) == count:
-                    break
         return [node for node in found if node != self._own]

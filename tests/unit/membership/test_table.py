@@ -229,6 +229,7 @@ def test_successors_are_the_next_alive_members_around_the_end() -> None:
     desk.table.doubt(node_id(70), SUSPECT, 1.0, "")
     assert desk.table.successors(3) == [node_id(n) for n in (60, 80, 10)]
     assert desk.table.successors(9) == [node_id(n) for n in (60, 80, 10, 20)]
+    assert desk.table.successors(0) == []
     assert Desk().table.successors(3) == []
 
 
