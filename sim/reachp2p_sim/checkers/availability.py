@@ -50,7 +50,7 @@ class Availability(Checker):
             )
         if code:
             return
-        self._judged[host.index, host.process, call] = None
+        self._judged[host.index, host.process_number, call] = None
         routable = host.engine.routable(query.capability)
         lost = [node for node in routable if not self._is_reachable(host, node)]
         self.calls += 1
@@ -66,7 +66,7 @@ class Availability(Checker):
         if isinstance(event, RecordChanged) and event.node == host.node:
             self._changed_at = self.world.now
         elif isinstance(event, CallEnded):
-            key = (host.index, host.process, event.call)
+            key = (host.index, host.process_number, event.call)
             if key in self._judged:
                 del self._judged[key]
                 if event.code in NO_ROUTE:

@@ -55,7 +55,7 @@ class Completeness(Checker):
                 if held is None or held.life != life or held.state not in PRESENT:
                     continue
                 is_believed = True
-                key = (host.index, host.process, life)
+                key = (host.index, host.process_number, life)
                 since = believed[key] = self._believed_since.get(key, world.now)
                 if world.now - since > budget:
                     self.fail(

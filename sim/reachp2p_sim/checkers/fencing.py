@@ -61,13 +61,13 @@ class Fencing(Checker):
         world.every(LOOK_INTERVAL, self._look)
 
     def _on_event(self, host: Host, event: Event) -> None:
-        process = (host.index, host.process)
+        process = (host.index, host.process_number)
         if self._stopped.get(process) == "fenced" and not (isinstance(event, CallEnded) and event.code):
             self.fail(f"said {type(event).__name__} after it was fenced", host)
         if isinstance(event, MemberChanged):
             before = host.view.before
             if before is not None and event.new is not None and before.life != event.life:
-                self._learned[host.index, host.process, event.node] = self.world.now
+                self._learned[host.index, host.process_number, event.node] = self.world.now
         elif isinstance(event, Started | Resumed):
             self._serving[host.index] = event.life
             self._listen(host)
@@ -91,12 +91,12 @@ class Fencing(Checker):
             )
 
     def _on_invoke(self, host: Host, invoke: Invoke) -> None:
-        stopped = self._stopped.get((host.index, host.process))
+        stopped = self._stopped.get((host.index, host.process_number))
         if stopped is not None:
             self.fail(f"runs a handler of {invoke.agent} while it is {stopped}", host)
         callers = self.world.by_node.get(invoke.caller, ())
         if callers and all(self._has_long_known(caller, host) for caller in callers):
-            since = min(self._learned[caller.index, caller.process, host.node] for caller in callers)
+            since = min(self._learned[caller.index, caller.process_number, host.node] for caller in callers)
             self.fail(
                 f"is asked by {callers[0].name}, which has held a higher life of it since {since:.3f} s", host
             )
@@ -109,7 +109,7 @@ class Fencing(Checker):
         held = caller.view.members.get(host.node)
         if held is None or host.life is None or host.life >= held.life:
             return False
-        learned_at = self._learned.get((caller.index, caller.process, host.node), inf)
+        learned_at = self._learned.get((caller.index, caller.process_number, host.node), inf)
         since = self.world.now - ON_THE_WAY_MAX
         return learned_at < since and self.world.history.last_change_at < since
 
@@ -138,7 +138,7 @@ class Fencing(Checker):
         ]
         if any(payload in data for payload in higher) and accepted(host, data) is not None:
             self._told_at[host.index, life] = self.world.now
-            self.world.timeline.after(self._patience, self._judge, (host, host.process, life))
+            self.world.timeline.after(self._patience, self._judge, (host, host.process_number, life))
 
     @property
     def _patience(self) -> float:
@@ -146,7 +146,7 @@ class Fencing(Checker):
 
     def _judge(self, told: tuple[Host, int, Life]) -> None:
         host, process, life = told
-        if host.process == process and self._serving.get(host.index) == life and not host.is_paused:
+        if host.process_number == process and self._serving.get(host.index) == life and not host.is_paused:
             self.fail(
                 f"still serves in life {life}, {self._patience:g} s after it was told of a higher one", host
             )

@@ -56,10 +56,10 @@ class Monotonicity(Checker):
 
     def _look(self, host: Host, members: list[MemberView]) -> None:
         process, versions = self._versions.get(host.index, (0, EMPTY))
-        if process != host.process:
+        if process != host.process_number:
             versions = array("Q")
         versions.extend([0] * (len(self.world.nodes) - len(versions)))
-        self._versions[host.index] = (host.process, versions)
+        self._versions[host.index] = (host.process_number, versions)
         for member in members:
             machines = self.world.by_node.get(member.node, ())
             if len(machines) != 1:

@@ -30,7 +30,7 @@ class NoResurrection(Checker):
     def _on_event(self, host: Host, event: Event) -> None:
         if not isinstance(event, MemberChanged) or event.new is None:
             return
-        key = (host.index, host.process, event.node)
+        key = (host.index, host.process_number, event.node)
         left = self._left.get(key)
         if event.new is MemberState.LEFT:
             self._left[key] = event.life if left is None else max(left, event.life)

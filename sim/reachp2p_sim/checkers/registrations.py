@@ -38,7 +38,7 @@ class Registrations(Checker):
     def _on_event(self, host: Host, event: Event) -> None:
         if isinstance(event, RecordChanged) and event.node == host.node:
             self._changed_at = self.world.now
-            offered = self._offered.setdefault((host.index, host.process), {})
+            offered = self._offered.setdefault((host.index, host.process_number), {})
             if event.present:
                 offered[event.agent] = event.version
             else:
@@ -71,7 +71,7 @@ class Registrations(Checker):
             if view.node in known:
                 known[view.node][view.agent] = view.registry_version
         for node, owner in owners.items():
-            offered = self._offered.get((owner.index, owner.process), {})
+            offered = self._offered.get((owner.index, owner.process_number), {})
             if known[node] != offered:
                 self.fail(
                     f"knows agents {_told(known[node])} of {owner.name}, which has confirmed {_told(offered)}",

@@ -29,7 +29,7 @@ class SingleOutcome(Checker):
     def _on_event(self, host: Host, event: Event) -> None:
         if not isinstance(event, CallEnded):
             return
-        key = (host.index, host.process, event.call)
+        key = (host.index, host.process_number, event.call)
         if key in self.world.ledger.ended:
             self.fail(f"call {event.call.hex()[:8]} ended a second time, with {event.code}", host)
         if key not in self.world.ledger.pending:

@@ -50,7 +50,7 @@ class Verdicts(Checker):
         rules = self.world.protocol.rules
         if not isinstance(event, MemberChanged) or not (rules.own_verdict and rules.suspicion):
             return
-        doubts = self._doubts.setdefault((host.index, host.process), {})
+        doubts = self._doubts.setdefault((host.index, host.process_number), {})
         if event.new is MemberState.SUSPECT:
             self._begin(host, event, doubts)
             return
@@ -87,7 +87,7 @@ class Verdicts(Checker):
     def _on_sent(self, host: Host, data: bytes, to: Address | LinkId) -> None:
         if not isinstance(to, Address):
             return
-        for doubt in self._doubts.get((host.index, host.process), {}).values():
+        for doubt in self._doubts.get((host.index, host.process_number), {}).values():
             if not doubt.probed and to in doubt.addresses:
                 doubt.probed = _has_ping(data)
 

@@ -20,8 +20,8 @@ Sent: TypeAlias = "Callable[[Host, bytes, Address | LinkId], None]"
 """A datagram leaves for an address, or a frame on a link."""
 
 
-class Tap:
-    """The listeners of one host."""
+class Listeners:
+    """Who listens to one host."""
 
     __slots__ = ("heard", "sent")
 
@@ -42,20 +42,20 @@ class Tap:
 
 def listen(host: Host, *, heard: Heard | None = None, sent: Sent | None = None) -> Callable[[], None]:
     """Listen to a host from now on; call what is returned to stop."""
-    tap = host.tap
-    if tap is None:
-        tap = host.tap = Tap()
+    listeners = host.listeners
+    if listeners is None:
+        listeners = host.listeners = Listeners()
     if heard is not None:
-        tap.heard.append(heard)
+        listeners.heard.append(heard)
     if sent is not None:
-        tap.sent.append(sent)
+        listeners.sent.append(sent)
 
     def stop() -> None:
         if heard is not None:
-            tap.heard.remove(heard)
+            listeners.heard.remove(heard)
         if sent is not None:
-            tap.sent.remove(sent)
-        if not tap.heard and not tap.sent and host.tap is tap:
-            host.tap = None
+            listeners.sent.remove(sent)
+        if not listeners.heard and not listeners.sent and host.listeners is listeners:
+            host.listeners = None
 
     return stop

@@ -22,11 +22,11 @@ from math import inf
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from reachp2p.core.effects import Dial, Effect, SendDatagram, SendFrame
-from reachp2p.core.engine import Engine
 from reachp2p_sim.world.timeline import Timeline
 
 if TYPE_CHECKING:
     from reachp2p_sim.machines.host import Host
+    from reachp2p_sim.machines.process import Process
 
 Input: TypeAlias = tuple[Callable[[Any], None], Any]
 BACKLOG_MAX = 256
@@ -83,10 +83,13 @@ class Processor:
         self._note()
         host.world.process_changed(host, "resumed")
         unsent, self._unsent = self._unsent, []
+        process = host.process
+        if process is None:
+            return
         for effect in unsent:
-            host.perform(effect)
-        host.wake()
-        host.settle()  # what it was told to do meanwhile, if no timer was late
+            process.perform(effect)
+        process.wake()
+        process.settle()  # what it was told to do meanwhile, if no timer was late
         if self.service_time:
             self._serve_next()
             return
@@ -128,17 +131,17 @@ class Processor:
         else:
             self.add(action, argument)
 
-    def settle(self, engine: Engine) -> bool:
+    def settle(self, process: Process) -> bool:
         """Perform nothing while stopped; of a process that blocks, what comes before its first send. Whether it goes
         on."""
         if self.is_stopped:
             return False
-        while self.is_blocking and (effects := engine.take_effects()):
+        while self.is_blocking and (effects := process.engine.take_effects()):
             for index, effect in enumerate(effects):
                 if isinstance(effect, SendDatagram | SendFrame | Dial):
                     self.is_blocked, self._unsent = True, effects[index:]
                     return False
-                self._host.perform(effect)
+                process.perform(effect)
         return True
 
     def _may_stop(self) -> None:
@@ -155,9 +158,9 @@ class Processor:
             self._is_serving = True
             self._timeline.after(self.service_time, self._on_served, self._host.process)
 
-    def _on_served(self, process: int) -> None:
+    def _on_served(self, process: Process | None) -> None:
         self._is_serving = False
-        if process == self._host.process and self._waiting and not self._is_closed:
+        if process is self._host.process and self._waiting and not self._is_closed:
             action, argument = self._waiting.popleft()
             action(argument)
         self._serve_next()

@@ -19,6 +19,7 @@ from reachp2p_sim.world import trace
 
 if TYPE_CHECKING:
     from reachp2p_sim.machines.host import Host
+    from reachp2p_sim.machines.process import Process
 
 FIRST_CALL_AFTER = 1.0
 """Seconds from the start of a process to its first call, at most; drawn."""
@@ -104,22 +105,22 @@ class Application:
 
     # Life of the process
 
-    def process_started(self) -> None:
+    def process_started(self, process: Process) -> None:
         """Offer what this host offers, and start its callers."""
         host = self.host
         self.is_leaving = False
         self._ready.clear()
         for offer in self.offers:
-            host.engine.register(offer.spec, host.now)
+            process.engine.register(offer.spec, host.now)
         for number in range(len(self.loops)):
             wait = host.world.chance("callers", host).random() * FIRST_CALL_AFTER
-            host.world.timeline.after(wait, self._call, (host.process, number))
+            host.world.timeline.after(wait, self._call, (process, number))
 
     def process_ended(self) -> None:
         """Nobody is left to hear how the calls of this process end."""
         self._running.clear()
         ledger = self.host.world.ledger
-        for key in [key for key in ledger.pending if key[:2] == (self.host.index, self.host.process)]:
+        for key in [key for key in ledger.pending if key[:2] == (self.host.index, self.host.process_number)]:
             del ledger.pending[key]
             ledger.abandoned += 1
 
@@ -156,25 +157,23 @@ class Application:
         """What this handler still returns is discarded."""
         self._running.pop(invocation, None)
 
-    def _on_served(self, argument: tuple[int, int, bool]) -> None:
-        process, invocation, fails = argument
-        host = self.host
-        if process == host.process and host.is_running:
-            host.when_awake(self._serve, (process, invocation, fails))
+    def _on_served(self, argument: tuple[Process, int, bool]) -> None:
+        if not argument[0].is_over:
+            self.host.when_awake(self._serve, argument)
 
-    def _serve(self, argument: tuple[int, int, bool]) -> None:
+    def _serve(self, argument: tuple[Process, int, bool]) -> None:
         process, invocation, fails = argument
         host = self.host
-        if process != host.process or not host.is_running or self._running.pop(invocation, None) is None:
+        if process.is_over or self._running.pop(invocation, None) is None:
             return
-        life = host.life
+        life = process.engine.life
         assert life is not None
         result = (
             InvokeResult(code=int(ErrorCode.HANDLER_FAILED), detail="simulated failure")
             if fails
             else InvokeResult(payload=sign_reply(host.node, life))
         )
-        host.invoke_ended(invocation, result)
+        process.invoke_ended(invocation, result)
 
     # Calling
 
@@ -186,15 +185,14 @@ class Application:
             wait = 0.0 if at_once else drawn
             self.host.world.timeline.after(wait, self._call, (self.host.process, len(self.loops) - 1))
 
-    def _call(self, argument: tuple[int, int]) -> None:
-        host = self.host
-        if argument[0] == host.process and host.is_running:
-            host.when_awake(self._start_call, argument)
+    def _call(self, argument: tuple[Process, int]) -> None:
+        if not argument[0].is_over:
+            self.host.when_awake(self._start_call, argument)
 
-    def _start_call(self, argument: tuple[int, int]) -> None:
+    def _start_call(self, argument: tuple[Process, int]) -> None:
         process, number = argument
         host, loop = self.host, self.loops[number]
-        if process != host.process or not host.is_running or self.is_leaving:
+        if process.is_over or self.is_leaving:
             return
         is_first = loop.waits and number not in self._ready
         has_begun = bool(host.lives) and host.lives[-1] == host.life
@@ -216,8 +214,8 @@ class Application:
             self._think(number)
         else:
             host.world.called(host, loop.query, call, 0)
-            ledger.pending[host.index, process, call] = Call(
-                host.index, process, now, now + loop.timeout, number
+            ledger.pending[host.index, process.number, call] = Call(
+                host.index, process.number, now, now + loop.timeout, number
             )
         host.settle()
 
@@ -225,7 +223,7 @@ class Application:
         """The engine says how a call ended. The ledger keeps its id, so that a second end is noticed."""
         host = self.host
         ledger = host.world.ledger
-        key = (host.index, host.process, event.call)
+        key = (host.index, host.process_number, event.call)
         call = ledger.pending.pop(key, None)
         ledger.ended[key] = ledger.ended.get(key, 0) + 1
         if call is not None:
@@ -235,7 +233,8 @@ class Application:
     def _think(self, number: int) -> None:
         host = self.host
         wait = host.world.chance("callers", host).expovariate(1.0 / self.loops[number].think_time)
-        host.world.timeline.after(wait, self._call, (host.process, number))
+        if host.process is not None:
+            host.world.timeline.after(wait, self._call, (host.process, number))
 
 
 def sign_reply(node: NodeId, life: Life) -> bytes:

@@ -25,6 +25,7 @@ from reachp2p_sim.world.timeline import Timeline
 
 if TYPE_CHECKING:
     from reachp2p_sim.machines.host import Host
+    from reachp2p_sim.machines.process import Process
 
 RETRANSMIT_FIRST = 0.2
 """Seconds before a lost segment is sent again (Linux's minimum), doubling."""
@@ -48,7 +49,7 @@ class End:
     """One end of a stream: a process on a host, and the number under which its engine knows the link."""
 
     host: Host
-    process: int
+    process_number: int
     link: LinkId
     stream: Stream
     is_open: bool = False
@@ -110,7 +111,7 @@ class Links:
         self._count += 1
         self.dialled += 1
         stream = Stream(self._count, dial.address)
-        stream.dialler = host.links[dial.link] = End(host, host.process, dial.link, stream)
+        stream.dialler = host.links[dial.link] = End(host, host.process_number, dial.link, stream)
         self._timeline.after(dial.timeout, self._on_dial_expired, stream)
         self._knock((stream, SYN_RETRANSMIT_FIRST))
 
@@ -205,23 +206,24 @@ class Links:
         back = self._network.segment_delay(target, dialler.host, RETRANSMIT_FIRST)
         if not target.is_up:
             return
-        if not target.is_running:
+        process = target.process
+        if process is None:
             self.refused += 1
             self._timeline.after(back, self._on_refused, stream)
             return
         there = self._network.segment_delay(dialler.host, target, RETRANSMIT_FIRST)
-        self._timeline.after(back + there, self._on_upgrade, (stream, target, target.process))
+        self._timeline.after(back + there, self._on_upgrade, (stream, target, process))
 
     def _on_refused(self, stream: Stream) -> None:
         self._end_dial(stream, LinkEnd.REFUSED)
 
-    def _on_upgrade(self, argument: tuple[Stream, Host, int]) -> None:
+    def _on_upgrade(self, argument: tuple[Stream, Host, Process]) -> None:
         stream, target, process = argument
         dialler = stream.dialler
         assert dialler is not None
         if self._network.is_stalled(dialler.host, target) or not target.is_up:
             return
-        if target.process == process and target.is_running:
+        if target.process is process:
             target.when_awake(self._accept, (stream, target))
         else:
             self._end_dial(stream, LinkEnd.LOST)
@@ -232,7 +234,12 @@ class Links:
         assert dialler is not None
         if not stream.is_dialling:
             return
-        end = stream.acceptor = End(target, target.process, target.next_accepted(), stream, is_open=True)
+        if not target.is_running:
+            self._end_dial(stream, LinkEnd.LOST)
+            return
+        end = stream.acceptor = End(
+            target, target.process_number, target.next_accepted(), stream, is_open=True
+        )
         target.links[end.link] = end
         end.last_arrival = self._timeline.now + self._network.segment_delay(
             target, dialler.host, RETRANSMIT_FIRST
@@ -326,7 +333,7 @@ class Links:
                 self._push(peer, LinkEnd.LOST)
 
     def _await_silence(self, end: End) -> None:
-        share = fraction(self._randomness.number("silence", end.host.name, end.process, end.link))
+        share = fraction(self._randomness.number("silence", end.host.name, end.process_number, end.link))
         self._timeline.after(self._silence * (1.0 + share), self._on_silence, (end, end.stalled_at))
 
     def _on_silence(self, argument: tuple[End, float | None]) -> None:

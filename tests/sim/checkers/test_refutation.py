@@ -26,7 +26,7 @@ def test_a_node_that_has_refuted_already_is_left_alone(watched: Watched) -> None
     watched.world.run(1)
     watched.send(a, b, doubt)
     watched.world.run(1)
-    assert b.tap is None
+    assert b.listeners is None
 
 
 def test_what_a_node_does_not_have_to_hear(watched: Watched) -> None:

@@ -54,4 +54,4 @@ def test_a_burial_by_the_rules(watched: Watched) -> None:
     watched.sees(a, c, SUSPECT, life=lives[1])
     watched.world.run(5)
     watched.sees(a, c, DEAD, life=lives[1])
-    assert a.tap is None
+    assert a.listeners is None

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from reachp2p_sim.machines.host import RESOLVE_INTERVAL, WALL_CLOCK_INTERVAL
+from reachp2p_sim.machines.process import RESOLVE_INTERVAL, WALL_CLOCK_INTERVAL
 from reachp2p_sim.machines.scripted import Story
 from reachp2p_sim.machines.workload import Handler, Offer
 from reachp2p_sim.world.acts import SEEDS

@@ -163,3 +163,16 @@ def test_of_a_short_anomaly_nobody_is_declared_dead(how: str) -> None:
             host.resume()
         world.run(5)
     assert dead == []
+
+
+def test_what_a_dead_process_planned_takes_no_time_of_a_slow_machine(story: Story) -> None:
+    a, b = story.world.add_nodes(2)
+    story.world.slow_down(b, service_time=1.0)
+    story.want(b, Persist(Ticket(1), Table.HEADS, b"k", b"v"))
+    story.wake_at(b, b.now + 0.2)
+    story.world.crash(b)
+    story.world.run(0.5)
+    story.world.start(b)
+    story.want(a, SendDatagram(b.address, b"first"))
+    story.world.run(1.2)
+    assert story.heard(b) == [("datagram", a.address, b"first")]
