@@ -13,6 +13,7 @@ from reachp2p.core.ids import Address, LinkId, NodeId
 from reachp2p.core.links.directory import Directory
 from reachp2p.core.links.hello import OPENING_FRAME_MAX, opening_frame
 from reachp2p.core.links.incoming import Incoming
+from reachp2p.core.links.keepalive import note_use
 from reachp2p.core.links.link import Doom, Link, LinkDue, LinkInput, LinkState
 from reachp2p.core.links.outgoing import Outgoing
 from reachp2p.core.links.outputs import LinkDown, LinkOutput
@@ -24,6 +25,9 @@ from reachp2p.core.wire.messages import Goodbye
 from reachp2p.errors import ErrorCode
 
 _REASON_MAX = 256
+GIVES_WAY_AFTER = 5.0
+"""Seconds without use after which a link may be closed for another one, where there is no room: the first exchange of a
+newcomer, for which most links to a seed are opened, is over by then; those that wait have tried three times."""
 
 
 class LinkBook:
@@ -66,20 +70,25 @@ class LinkBook:
     @property
     def is_full_of_accepted(self) -> bool:
         """Whether no further link may be accepted: what is left is kept for links that we need ourselves."""
-        accepted = [link for link in self._links.values() if not link.dialled]
-        unproven = sum(link.state is LinkState.OPEN for link in accepted)
-        most = self._protocol.links_max
-        return len(accepted) >= max(1, most * 3 // 4) or unproven >= max(1, most // 4) or self.is_full
+        accepted = sum(not link.dialled for link in self._links.values())
+        return accepted >= max(1, self._protocol.links_max * 3 // 4) or self.is_full
+
+    @property
+    def is_full_of_unproven(self) -> bool:
+        """Whether too many of the accepted links still have to prove who is at the other end."""
+        unproven = sum(link.state is LinkState.OPEN and not link.dialled for link in self._links.values())
+        return unproven >= max(1, self._protocol.links_max // 4)
 
     def idlest(self, may_close: Callable[[Link], bool], now: float, *, dialled: bool) -> Link | None:
-        """The proven link that has been of no use for longest, at least for a keepalive interval, if it may go."""
+        """The proven link that has been of no use for longest, at least for `GIVES_WAY_AFTER`, if it may go."""
+        for link in self._links.values():
+            note_use(link, now)
         idle = [
             link
             for link in self._links.values()
             if link.dialled is dialled
             and link.is_usable
-            and not link.was_used
-            and link.used_at + self._protocol.link_keepalive <= now
+            and link.used_at + GIVES_WAY_AFTER <= now
             and may_close(link)
         ]
         return min(idle, key=lambda link: link.used_at, default=None)

@@ -10,7 +10,7 @@ import msgspec
 
 from reachp2p.core.counters import Counters
 from reachp2p.core.settings import Protocol
-from reachp2p.core.wire.codec import RejectedCall, decode_message
+from reachp2p.core.wire.codec import RejectedCall
 from reachp2p.core.wire.engine_codec import CODEC, Codec
 from reachp2p.core.wire.limits import WireError
 from reachp2p.core.wire.messages import Chunk, Goodbye, Hello, HelloProof, Message
@@ -86,7 +86,7 @@ class Incoming:
         del self._assemblies[chunk.sequence]
         self._announced -= assembly.total
         try:
-            message = decode_message(
+            message = self._codec.join(
                 bytes(assembly.data),
                 bytes_max=self._assembly_max,
                 on_call_rejected=self._rejected_calls.append,

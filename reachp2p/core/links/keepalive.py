@@ -39,12 +39,17 @@ def answer_time(protocol: Protocol) -> float:
     return ANSWER_PROBE_TIMEOUTS * protocol.probe_timeout
 
 
-def judge(link: Link, now: float, protocol: Protocol, may_close: Callable[[Link], bool]) -> Verdict:
-    """Look at a link whose timer has fired; notes in it what the next check needs to know. Only who dialled a link
-    finds it idle, and only if it `may_close` it."""
+def note_use(link: Link, now: float) -> None:
+    """Turn the mark of a use into a time, which is at most too late."""
     if link.was_used:
         link.used_at = now
         link.was_used = False
+
+
+def judge(link: Link, now: float, protocol: Protocol, may_close: Callable[[Link], bool]) -> Verdict:
+    """Look at a link whose timer has fired; notes in it what the next check needs to know. Only who dialled a link
+    finds it idle, and only if it `may_close` it."""
+    note_use(link, now)
     was_late = now - link.due_at > protocol.probe_timeout
     if _is_stalled(link, now, protocol, was_late=was_late):
         return Verdict.STALLED

@@ -111,7 +111,7 @@ class Link(msgspec.Struct, eq=False):
     """Both proven."""
     heard_at: float = 0.0
     used_at: float = 0.0
-    """When something other than keepalive was last seen; updated at each check."""
+    """When something other than keepalive was last seen, once `was_used` has been noted (`keepalive.note_use`)."""
     was_used: bool = False
     pinged_at: float | None = None
     """When our keepalive was sent, if nothing has come since."""

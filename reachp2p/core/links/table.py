@@ -204,7 +204,7 @@ class Links:
             assert found is None, "a driver uses each number once"
             if self._book.is_full_of_accepted:
                 outputs += self._make_room(now)
-            if self._book.is_full_of_accepted:
+            if self._book.is_full_of_accepted or self._book.is_full_of_unproven:
                 self._book.refuse(link)
                 return outputs
             found = self._book.begin_accepted(link, now)

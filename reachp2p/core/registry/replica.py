@@ -14,10 +14,12 @@ from math import inf
 from reachp2p.core.clock import WallClock
 from reachp2p.core.dissemination.anti_entropy import numbers
 from reachp2p.core.events import MemberState
-from reachp2p.core.ids import LIFE_ID_BYTES, NODE_ID_BYTES, NodeId
+from reachp2p.core.ids import NodeId
 from reachp2p.core.membership.detector import Detector
+from reachp2p.core.membership.member import Member
 from reachp2p.core.membership.own import OwnNode
 from reachp2p.core.membership.table import MemberTable
+from reachp2p.core.registry.digest import Line, line
 from reachp2p.core.registry.record import RECORDS_BYTES_MAX
 from reachp2p.core.registry.store import RecordStore
 from reachp2p.core.trust.facts import Checked
@@ -64,10 +66,7 @@ class Replica:
 
     def digest(self, now: float) -> list[DigestEntry]:
         """One entry for each node with a valid head, in NodeId order."""
-        return [
-            DigestEntry(head.node, head.life, head.left, head.incarnation, head.version, complete, dead)
-            for head, complete, dead in self._rows(now)
-        ]
+        return [line.entry for line in self._lines(now)]
 
     def summary(self, now: float) -> tuple[bytes, int]:
         """BLAKE2b-128 over the digest (equal hashes, equal views), and its number of entries.
@@ -80,39 +79,47 @@ class Replica:
         if state != self._state or own is not self._own_at_summary or not self._since <= wall <= self._until:
             self._state, self._own_at_summary = state, own
             self._since, self._until = wall, inf
-            rows = self._rows(now)
-            digest = b"".join([_row(head, complete, dead) for head, complete, dead in rows])
-            hashed = blake2b(cbor_head(0x80, len(rows)) + digest, digest_size=16).digest()
-            self._summary = hashed, len(rows)
-            if rows:
-                ends = min(head.issued_at + head.valid_for for head, _, _ in rows)
-                self._until = ends + self._tolerance
+            lines = self._lines(now)
+            digest = b"".join([line.row for line in lines])
+            hashed = blake2b(cbor_head(0x80, len(lines)) + digest, digest_size=16).digest()
+            self._summary = hashed, len(lines)
+            if lines:
+                self._until = min([line.ends for line in lines]) + self._tolerance
         return self._summary
 
-    def _rows(self, now: float) -> list[tuple[Head, int, bool]]:
-        """Valid heads in NodeId order, through which version their records are complete, and whether we hold them
-        DEAD."""
-        wall, tolerance, complete = self._clock.at(now), self._tolerance, self._store.complete
-        rows: list[tuple[Head, int, bool]] = []
-        own = self._own.head(now).fact if self._own.life is not None else None
+    def _lines(self, now: float) -> list[Line]:
+        """The lines of valid heads, in NodeId order."""
+        earliest = self._clock.at(now) - self._tolerance
+        own = self._own.head(now) if self._own.life is not None else None
+        lines: list[Line] = []
         for member in self._table:
-            head = member.head.fact
-            if own is not None and head.node > own.node:
-                rows.append((own, _own_complete(own), False))
+            if own is not None and member.node > own.fact.node:
+                lines.append(self._own_line(own))
                 own = None
-            if wall <= head.issued_at + head.valid_for + tolerance:
-                # Nobody passes on the records of a life that has left, so views need not agree on them.
-                rows.append((head, 0 if head.left else complete(member.node), member.state is DEAD))
+            its = self._member_line(member)
+            if earliest <= its.ends:
+                lines.append(its)
         if own is not None:
-            rows.append((own, _own_complete(own), False))
-        return rows
+            lines.append(self._own_line(own))
+        return lines
 
-    def _entry(self, head: Head, dead: bool) -> DigestEntry:
-        if head.node == self._own.node:
-            complete = _own_complete(head)
-        else:
-            complete = 0 if head.left else self._store.complete(NodeId(head.node))
-        return DigestEntry(head.node, head.life, head.left, head.incarnation, head.version, complete, dead)
+    def _own_line(self, own: Checked[Head]) -> Line:
+        return line(own, 0 if own.fact.left else own.fact.version, False)
+
+    def _member_line(self, member: Member) -> Line:
+        # Nobody passes on the records of a life that has left, so views need not agree on them.
+        complete = 0 if member.head.fact.left else self._store.complete(member.node)
+        return line(member.head, complete, member.state is DEAD)
+
+    def _line(self, node: NodeId, now: float) -> tuple[Checked[Head], Line, Member | None] | None:
+        """What we hold of a node: its head, its line, and its row in the view, which we have none of ourselves."""
+        if node == self._own.node:
+            own = self._own.head(now) if self._own.life is not None else None
+            return None if own is None else (own, self._own_line(own), None)
+        member = self._table.get(node)
+        if member is None:
+            return None
+        return member.head, self._member_line(member), member
 
     def digest_hash(self, now: float) -> bytes:
         """The hash of `summary`."""
@@ -125,13 +132,13 @@ class Replica:
         the receiver is now complete: a node whose frame got lost is incomplete, never wrong.
         """
         packer = _Packer(exchange, self._own_head(now))
-        wall = self._clock.at(now)
+        earliest = self._clock.at(now) - self._tolerance
         for entry in theirs:
-            head = self._head(NodeId(entry.node), now)
-            if head is None or is_expired(head.fact, wall, self._tolerance):
+            held = self._line(NodeId(entry.node), now)
+            if held is None or held[1].ends < earliest:
                 continue
-            member = self._table.get(NodeId(entry.node))
-            ours = self._entry(head.fact, member is not None and member.state is MemberState.DEAD)
+            head, its, member = held
+            ours = its.entry
             if numbers(ours) > numbers(entry):
                 packer.head(head.data)
             same_life = ours.life == entry.life
@@ -148,39 +155,6 @@ class Replica:
 
     def _own_head(self, now: float) -> bytes:
         return self._own.head(now).data if self._own.life is not None else b""
-
-    def _head(self, node: NodeId, now: float) -> Checked[Head] | None:
-        if node == self._own.node:
-            return self._own.head(now) if self._own.life is not None else None
-        member = self._table.get(node)
-        return member.head if member is not None else None
-
-
-def _own_complete(head: Head) -> int:
-    return 0 if head.left else head.version
-
-
-def _row(head: Head, complete: int, dead: bool) -> bytes:
-    """A digest entry in deterministic CBOR: [node, epoch, life id, left, incarnation, version, complete, dead]."""
-    return b"".join(
-        (
-            _ROW_START,
-            head.node,
-            cbor_head(0, head.life.epoch),
-            _LIFE_ID_HEAD,
-            head.life.life_id,
-            _TRUE if head.left else _FALSE,
-            cbor_head(0, head.incarnation),
-            cbor_head(0, head.version),
-            cbor_head(0, complete),
-            _TRUE if dead else _FALSE,
-        )
-    )
-
-
-_FALSE, _TRUE = b"\xf4", b"\xf5"
-_ROW_START = cbor_head(0x80, 8) + cbor_head(0x40, NODE_ID_BYTES)
-_LIFE_ID_HEAD = cbor_head(0x40, LIFE_ID_BYTES)
 
 
 def _is_doubt_news(state: MemberState, theirs: DigestEntry, ours: DigestEntry) -> bool:

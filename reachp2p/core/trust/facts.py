@@ -51,6 +51,12 @@ class Checked(msgspec.Struct, Generic[F], frozen=True):
     fact: F
     digest: bytes
     data: bytes
+    memo: object = None
+    """What is worked out from the fact again and again, kept by whoever does so (`registry.digest`)."""
+
+    def keep(self, memo: object) -> None:
+        """Keep this in place of what was kept before."""
+        msgspec.structs.force_setattr(self, "memo", memo)
 
 
 class FactSigner:

@@ -10,7 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from reachp2p.core.ids import Life, NodeId
-from reachp2p.core.wire.codec import RejectedCall, decode_messages, encode_message, pack_messages
+from reachp2p.core.wire.codec import (
+    RejectedCall,
+    decode_message,
+    decode_messages,
+    encode_message,
+    pack_messages,
+)
 from reachp2p.core.wire.datagram import DatagramReader, DatagramWriter
 from reachp2p.core.wire.messages import Message
 
@@ -48,6 +54,16 @@ class Codec:
             on_rejected=on_rejected,
             on_call_rejected=on_call_rejected,
         )
+
+    def join(
+        self,
+        data: bytes,
+        *,
+        bytes_max: int,
+        on_call_rejected: Callable[[RejectedCall], None] | None = None,
+    ) -> Message | None:
+        """The message that was put together from chunks; see `decode_message`."""
+        return decode_message(data, bytes_max=bytes_max, on_call_rejected=on_call_rejected)
 
     def writer(
         self, cluster_id: str, node: NodeId, life: Life, sign: Callable[[bytes], bytes], counter: int

@@ -4,8 +4,8 @@ What travels has the same bytes as with the codec, so sizes, packing and traces 
 datagram is left blank. What is saved is what a run seldom asks about: signing and verifying each datagram, and
 decoding. A signed fact is opened once for all nodes, which then hold it together. An Ack that its receiver forwards
 whole is signed all the same, because a third node has to be convinced by its bytes; a message that was cut into chunks
-is decoded from them. Bytes that nobody has handed over (damaged, forged, recorded and changed) are read as the codec
-reads them, and fail as they would.
+is found by the bytes that they make. Bytes that nobody has handed over (damaged, forged, recorded and changed) are read
+as the codec reads them, and fail as they would.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from reachp2p.core.ids import Life, NodeId
+from reachp2p.core.links.outgoing import PIECE_MAX
 from reachp2p.core.wire.codec import encode_message, pack_messages
 from reachp2p.core.wire.cose import SIGNATURE_BYTES
 from reachp2p.core.wire.datagram import BODY_BYTES_MAX, Datagram, DatagramReader, DatagramWriter
@@ -24,6 +25,9 @@ from reachp2p.core.wire.messages import Ack, HeadUpdate, Message
 _BLANK = bytes(SIGNATURE_BYTES)
 UPDATES_MAX = 65_536
 """Encoded heads that are remembered; beyond it all are forgotten, which costs encoding them again."""
+
+LARGE_MAX = 1_024
+"""Large messages under way that are remembered; the oldest of more are decoded from their bytes."""
 
 
 class EncodedMessage(bytes):
@@ -92,6 +96,8 @@ class HandingCodec(Codec):
         self.opened = {}
         self._updates: dict[bytes, EncodedMessage] = {}
         """By the signed bytes in them: what circulates is held once, too."""
+        self._large: dict[bytes, Message] = {}
+        """Messages that will be cut into chunks, by their bytes, until they arrive."""
 
     def encode(self, message: Message) -> bytes:
         """The bytes, with the message."""
@@ -105,6 +111,10 @@ class HandingCodec(Codec):
             if len(self._updates) >= UPDATES_MAX:
                 self._updates.clear()
             self._updates[message.head] = encoded
+        elif len(encoded) > PIECE_MAX:
+            self._large[encoded] = message
+            if len(self._large) > LARGE_MAX:
+                del self._large[next(iter(self._large))]
         return encoded
 
     def pack(self, encoded: Sequence[bytes]) -> bytes:
@@ -118,6 +128,10 @@ class HandingCodec(Codec):
         if type(data) is HandedBody:
             return data.messages, 0
         return super().unpack(data, **limits)
+
+    def join(self, data: bytes, **limits: Any) -> Message | None:
+        """The message that was handed over in chunks, or the one that is read."""
+        return self._large.pop(data, None) or super().join(data, **limits)
 
     def writer(
         self, cluster_id: str, node: NodeId, life: Life, sign: Callable[[bytes], bytes], counter: int

@@ -434,6 +434,37 @@ def test_accepted_links_leave_a_quarter_of_the_room_for_our_own() -> None:
     assert a.counters.value("links.closed.evicted") == 1
 
 
+def test_a_link_gives_way_five_seconds_after_its_last_use() -> None:
+    net = Net()
+    a = net.side("a", protocol=Protocol(links_max=4))
+    scripts = [Script(a, f"n{n}", link=-n) for n in range(1, 4)]
+    a.effects.take()
+    for script in scripts:
+        script.say(note(1))
+    net.now += 4.0
+    assert a.links.on_opened(LinkId(-4), None, net.now) == []  # their uses are seen now
+    net.now += 2.0
+    scripts[0].say(note(2))
+    assert a.links.on_opened(LinkId(-5), None, net.now) == []
+    net.now += 3.0
+    (down,) = a.links.on_opened(LinkId(-6), None, net.now)
+    assert isinstance(down, LinkDown)
+    assert down.link == scripts[1].link
+    assert a.counters.value("links.refused.full") == 2
+
+
+def test_no_link_gives_way_to_one_that_is_refused_all_the_same() -> None:
+    net = Net()
+    a = net.side("a", protocol=Protocol(links_max=8))
+    for n in range(1, 5):
+        Script(a, f"n{n}", link=-n)
+    net.now += 6.0
+    for n in range(5, 8):
+        assert a.links.on_opened(LinkId(-n), None, net.now) == []
+    assert a.counters.value("links.closed.evicted") == 0
+    assert a.counters.value("links.refused.full") == 1
+
+
 def test_links_that_prove_nothing_fill_a_quarter_at_most() -> None:
     net = Net()
     a = net.side("a", protocol=Protocol(links_max=8))
