@@ -456,10 +456,10 @@ def test_a_link_gives_way_five_seconds_after_its_last_use() -> None:
 def test_no_link_gives_way_to_one_that_is_refused_all_the_same() -> None:
     net = Net()
     a = net.side("a", protocol=Protocol(links_max=8))
-    for n in range(1, 5):
+    for n in range(1, 4):
         Script(a, f"n{n}", link=-n)
     net.now += 6.0
-    for n in range(5, 8):
+    for n in range(4, 7):
         assert a.links.on_opened(LinkId(-n), None, net.now) == []
     assert a.counters.value("links.closed.evicted") == 0
     assert a.counters.value("links.refused.full") == 1
