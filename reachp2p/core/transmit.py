@@ -201,7 +201,7 @@ class Transmitter:
 
     def _has_more_for(self, node: NodeId) -> bool:
         """Whether anything may have to ride on a message for this node: news, or what others say of it."""
-        if self._queue.slots:
+        if self._queue.size:
             return True
         member = self._table.get(node)
         return member is not None and member.state in DOUBTED

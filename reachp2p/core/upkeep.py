@@ -138,7 +138,7 @@ class Upkeep:
 
     def arm(self, now: float) -> None:
         """Set the timers of whatever has become necessary; called after every input."""
-        if not self._gossips and self._parts.queue.slots:
+        if not self._gossips and self._parts.queue.size:
             self._set_gossip(max(now, self._last_gossip + self._protocol.gossip_interval))
         if self._consequences.alive_changed:
             self._consequences.alive_changed = False

@@ -45,42 +45,42 @@ class BroadcastQueue:
     def __init__(self, entries_max: int, counters: Counters) -> None:
         self._entries_max = entries_max
         self._counters = counters
-        self.slots: dict[tuple[Kind, Hashable], Entry] = {}
-        """What circulates, by slot. Read only."""
+        self.size = 0
+        """How many updates circulate. Read only."""
+        self._slots: dict[Kind, dict[Hashable, Entry]] = {kind: {} for kind in Kind}
         self._buckets: dict[Kind, dict[int, dict[Hashable, Entry]]] = {kind: {} for kind in Kind}
-        self._counts: dict[Kind, int] = dict.fromkeys(Kind, 0)
         self._smallest: dict[Kind, int] = {}
         """Bytes of the smallest update of a kind so far: in less room than that nothing is looked for."""
 
     def put(self, kind: Kind, key: Hashable, encoded: bytes) -> None:
         """Let an update circulate in place of what its slot held. `encoded`: the message as it travels."""
         self.drop(kind, key)
-        if len(self.slots) >= self._entries_max:
+        if self.size >= self._entries_max:
             self._evict()
         self._smallest[kind] = min(self._smallest.get(kind, len(encoded)), len(encoded))
         self._place(Entry(kind, key, encoded, 0))
 
     def drop(self, kind: Kind, key: Hashable) -> None:
         """Stop circulating what this slot holds, if anything."""
-        entry = self.slots.get((kind, key))
+        entry = self._slots[kind].get(key)
         if entry is not None:
             self._remove(entry)
 
     def _place(self, entry: Entry) -> None:
-        self.slots[entry.kind, entry.key] = entry
+        self._slots[entry.kind][entry.key] = entry
         self._buckets[entry.kind].setdefault(entry.sent, {})[entry.key] = entry
-        self._counts[entry.kind] += 1
+        self.size += 1
 
     def _remove(self, entry: Entry) -> None:
-        del self.slots[entry.kind, entry.key]
-        self._counts[entry.kind] -= 1
+        del self._slots[entry.kind][entry.key]
+        self.size -= 1
         bucket = self._buckets[entry.kind][entry.sent]
         del bucket[entry.key]
         if not bucket:
             del self._buckets[entry.kind][entry.sent]
 
     def _evict(self) -> None:
-        kind = max(Kind, key=lambda k: (self._counts[k], k.value))
+        kind = max(Kind, key=lambda k: (len(self._slots[k]), k.value))
         buckets = self._buckets[kind]
         self._remove(next(iter(buckets[max(buckets)].values())))
         self._counters.add("broadcast_queue.evicted")
@@ -88,7 +88,7 @@ class BroadcastQueue:
     def take(self, room: int, limit: int) -> list[bytes]:
         """Updates that fit into `room` bytes together, each now sent once more; gone after `limit` sends."""
         taken: list[Entry] = []
-        turns = [(self._smallest[kind], self._in_order(kind)) for kind in _KINDS if self._counts[kind]]
+        turns = [(self._smallest[kind], self._in_order(kind)) for kind in _KINDS if self._slots[kind]]
         while turns:
             going_on: list[tuple[int, Iterator[Entry]]] = []
             for turn in turns:
@@ -112,8 +112,12 @@ class BroadcastQueue:
         for sent in sorted(buckets):
             yield from reversed(buckets[sent].values())
 
+    def keys(self, kind: Kind) -> list[Hashable]:
+        """Of what the updates of this kind speak."""
+        return list(self._slots[kind])
+
     def __len__(self) -> int:
-        return len(self.slots)
+        return self.size
 
 
 def _first_fit(entries: Iterator[Entry], room: int) -> Entry | None:
