@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from reachp2p_sim.machines.scripted import ScriptedEngine, Story
-from reachp2p_sim.network.network import Conditions
+from reachp2p_sim.network.conditions import Conditions
 from reachp2p_sim.world.world import World
 
 

@@ -120,7 +120,7 @@ def test_swizzling_cuts_a_quarter_off_and_lets_all_back(story: Story) -> None:
     world.run(5)
     assert len([host for host in hosts if host.cut.bit_count() == 7]) == 2
     world.run(5)
-    assert world.network.is_whole
+    assert world.network.paths.are_whole
     assert world.history.last_change_at > 5
 
 
@@ -149,7 +149,7 @@ def test_healing_everything_ends_what_flapping_would_still_do(story: Story) -> N
     world.run(2.5)
     world.heal()
     world.run(10)
-    assert world.network.is_whole
+    assert world.network.paths.are_whole
     assert world.history.last_change_at == 2.5
 
 
@@ -157,8 +157,8 @@ def test_weather_between_groups_is_judged_on_their_paths_alone(story: Story) -> 
     world = story.world
     a, b, c = world.add_nodes(3)
     world.set_weather_of([a], [b], name="bad", loss=0.8)
-    assert world.network.between(a, b).loss == 0.8
-    assert world.network.between(b, a).loss == 0.0
+    assert world.network.paths.between(a, b).loss == 0.8
+    assert world.network.paths.between(b, a).loss == 0.0
     assert world.history.worst_loss(0.0, a.index, b.index) == 0.8
     assert world.history.worst_loss(0.0, b.index, a.index) == 0.8
     assert world.history.worst_loss(0.0, a.index, c.index) == 0.0

@@ -11,7 +11,7 @@ from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.machines.host import Host
 from reachp2p_sim.machines.scripted import ScriptedEngine, Story
 from reachp2p_sim.machines.workload import Loop
-from reachp2p_sim.network.network import Conditions
+from reachp2p_sim.network.conditions import Conditions
 from reachp2p_sim.world.violation import Violation
 from reachp2p_sim.world.world import World
 

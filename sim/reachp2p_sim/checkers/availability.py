@@ -93,7 +93,7 @@ class Availability(Checker):
         n = len(world.running)
         since = max(world.history.last_change_at, self._changed_at)
         least = suspicion_maximum(n, world.protocol) + dissemination(n, world.protocol)
-        return world.now - since > least and world.network.worst()[0] <= LOSS_MAX
+        return world.now - since > least and world.network.paths.worst()[0] <= LOSS_MAX
 
     def _providers(self, caller: Host, capability: str) -> list[Host]:
         """Machines that offer it, run, are reached both ways, and are held ALIVE in their present life."""

@@ -46,7 +46,7 @@ class Completeness(Checker):
         if world.protocol.rules != Rules():
             return  # promised of what ships; papers measure the rest
         believed: dict[tuple[int, int, Life], float] = {}
-        budget = completeness(len(world.running), world.protocol, world.network.worst()[0])
+        budget = completeness(len(world.running), world.protocol, world.network.paths.worst()[0])
         observers = [host for host in world.running if not host.is_paused]
         for life, node in list(self._over.items()):
             is_believed = False

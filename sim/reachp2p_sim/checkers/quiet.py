@@ -45,7 +45,7 @@ class Quiet(Checker):
     def _look(self) -> None:
         world = self.world
         disturbed_at = world.history.last_change_at
-        if disturbed_at != self._disturbed_at or not world.is_calm or world.network.worst()[0]:
+        if disturbed_at != self._disturbed_at or not world.is_calm or world.network.paths.worst()[0]:
             self._disturbed_at, self._is_done = disturbed_at, False
             self._end()
         elif self._is_done:

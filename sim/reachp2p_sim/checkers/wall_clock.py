@@ -82,10 +82,10 @@ class WallClock(Checker):
 
     def _is_fair(self) -> bool:
         world = self.world
-        loss, delay = world.network.worst()
+        loss, delay = world.network.paths.worst()
         is_sound = all(host.is_sound or not host.is_running for host in world.nodes)
         return (
-            world.network.is_whole
+            world.network.paths.are_whole
             and is_sound
             and not loss
             and delay <= world.protocol.probe_timeout * DELAY_SHARE_MAX

@@ -9,7 +9,7 @@ process are dropped once it is over.
 from __future__ import annotations
 
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from reachp2p.core.commands import InvokeResult
 from reachp2p.core.effects import (
@@ -28,8 +28,10 @@ from reachp2p.core.effects import (
 )
 from reachp2p.core.engine import Engine
 from reachp2p.core.events import CallEnded, DrainFinished, Event, Fenced, Resumed, Started, StartRefused
-from reachp2p.core.ids import Address, LinkId
+from reachp2p.core.ids import Address, Entropy, LinkId, Rng
 from reachp2p.core.settings import Settings
+from reachp2p.core.trust.signer import Signer, Verifier
+from reachp2p.core.wire.engine_codec import Codec
 from reachp2p_sim.machines.next_release import NextEngine
 from reachp2p_sim.network.links import End
 from reachp2p_sim.world import trace
@@ -41,6 +43,21 @@ WALL_CLOCK_INTERVAL = 10.0
 """How often the driver reports the wall clock, in seconds."""
 RESOLVE_INTERVAL = 15.0
 """How often the driver resolves the seed names again, in seconds."""
+
+
+class EngineFactory(Protocol):
+    """How an engine is built: the class that ships, or a mutant's."""
+
+    def __call__(
+        self,
+        settings: Settings,
+        *,
+        signer: Signer,
+        verifier: Verifier,
+        rng: Rng,
+        entropy: Entropy,
+        codec: Codec,
+    ) -> Engine: ...
 
 
 class Process:

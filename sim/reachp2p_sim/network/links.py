@@ -98,7 +98,7 @@ class Links:
         self.frames_delivered = 0
         self.frames_without_link = 0
         self.observer: Observer | None = None
-        network.on_change.append(self._on_reachability_changed)
+        network.paths.on_change.append(self._on_reachability_changed)
 
     def __len__(self) -> int:
         """Streams with at least one open end."""
@@ -193,7 +193,7 @@ class Links:
             self._timeline.after(there_and_back, self._on_refused, stream)
         elif answer == "silence":
             self._timeline.after(retransmit, self._knock, (stream, retransmit * 2))
-        elif target is not None and target.is_up and not self._network.is_stalled(dialler.host, target):
+        elif target is not None and target.is_up and not self._network.paths.is_stalled(dialler.host, target):
             delay = self._network.segment_delay(dialler.host, target, SYN_RETRANSMIT_FIRST)
             self._timeline.after(delay, self._on_knock, (stream, target))
         else:
@@ -221,7 +221,7 @@ class Links:
         stream, target, process = argument
         dialler = stream.dialler
         assert dialler is not None
-        if self._network.is_stalled(dialler.host, target) or not target.is_up:
+        if self._network.paths.is_stalled(dialler.host, target) or not target.is_up:
             return
         if target.process is process:
             target.when_awake(self._accept, (stream, target))
@@ -275,7 +275,7 @@ class Links:
         peer = end.peer
         if peer is None:
             return
-        if end.waiting or self._network.is_stalled(end.host, peer.host) or not peer.host.is_up:
+        if end.waiting or self._network.paths.is_stalled(end.host, peer.host) or not peer.host.is_up:
             end.waiting.append(item)
             return
         size = len(item) if isinstance(item, bytes) else SEGMENT_OVERHEAD
@@ -322,7 +322,7 @@ class Links:
     def _check_stalled(self, end: End) -> None:
         peer = end.peer
         assert peer is not None
-        is_stalled = self._network.is_stalled(end.host, peer.host)
+        is_stalled = self._network.paths.is_stalled(end.host, peer.host)
         if is_stalled and end.stalled_at is None:
             end.stalled_at = self._timeline.now
             self._await_silence(end)

@@ -11,7 +11,7 @@ from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p.core.settings import Protocol
 from reachp2p_sim.machines.host import Host
 from reachp2p_sim.measuring import confidence
-from reachp2p_sim.network.network import Conditions
+from reachp2p_sim.network.conditions import Conditions
 from reachp2p_sim.papers import presets
 from reachp2p_sim.papers.base import Findings, Row, Scale, at_least, at_most
 from reachp2p_sim.world.world import World

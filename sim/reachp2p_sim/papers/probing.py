@@ -20,7 +20,7 @@ from reachp2p.core.settings import Protocol, Settings
 from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p.core.wire.engine_codec import Codec
 from reachp2p_sim.machines.host import Host
-from reachp2p_sim.network.network import Conditions
+from reachp2p_sim.network.conditions import Conditions
 from reachp2p_sim.papers import presets
 from reachp2p_sim.world.world import World
 

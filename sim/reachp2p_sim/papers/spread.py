@@ -11,7 +11,7 @@ import msgspec
 from reachp2p.core.events import Event, RecordChanged
 from reachp2p_sim.machines.host import Host
 from reachp2p_sim.machines.workload import Handler, Offer
-from reachp2p_sim.network.network import Conditions
+from reachp2p_sim.network.conditions import Conditions
 from reachp2p_sim.world.agreement import agreed
 from reachp2p_sim.world.world import World
 

@@ -16,8 +16,7 @@ from typing import TypeAlias
 from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p_sim.machines.host import Host
 from reachp2p_sim.measuring import confidence
-from reachp2p_sim.network.conditions import Bursts
-from reachp2p_sim.network.network import Conditions
+from reachp2p_sim.network.conditions import Bursts, Conditions
 from reachp2p_sim.papers.anomalies import (
     Configuration,
     Detection,

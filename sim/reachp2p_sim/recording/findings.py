@@ -13,8 +13,10 @@ from statistics import median
 from typing import Any
 
 from reachp2p.core.ids import Life
+from reachp2p_sim.recording.agreement import Settled
 from reachp2p_sim.recording.beliefs import Change
-from reachp2p_sim.recording.recorder import Process, Recorder, Settled
+from reachp2p_sim.recording.processes import ProcessSpan
+from reachp2p_sim.recording.recorder import Recorder
 from reachp2p_sim.recording.travel import Budget
 from reachp2p_sim.steps.paths import AllowDials, EndWeather, Heal, Release
 from reachp2p_sim.steps.processes import AddNodes, Restart, Resume, Start
@@ -70,11 +72,11 @@ class Findings:
         self.recorder = recorder
         self.world = recorder.world
         self._starts: dict[int, list[float]] = defaultdict(list)
-        for process in recorder.processes:
+        for process in recorder.processes.spans:
             self._starts[process.host].append(process.began_at)
         for starts in self._starts.values():
             starts.sort()
-        self.detections = [self._detection(p) for p in recorder.processes if p.how == "crash"]
+        self.detections = [self._detection(p) for p in recorder.processes.spans if p.how == "crash"]
         self.episodes = self._episodes()
         self.suspicions = sum(e.suspects for e in self.episodes)
         self.verdicts = sum(len(e.dead) for e in self.episodes)
@@ -83,7 +85,7 @@ class Findings:
 
     # Detections
 
-    def _detection(self, process: Process) -> Detection:
+    def _detection(self, process: ProcessSpan) -> Detection:
         assert process.ended_at is not None, "it has ended"
         later = [at for at in self._starts[process.host] if at > process.began_at]
         detection = Detection(process.host, process.ended_at, process.others, back_at=min(later, default=inf))
@@ -123,7 +125,7 @@ class Findings:
         if cut is None:
             return []
         running = {
-            p.host for p in self.recorder.processes if p.began_at <= cut.began_at < (p.ended_at or inf)
+            p.host for p in self.recorder.processes.spans if p.began_at <= cut.began_at < (p.ended_at or inf)
         }
         found: dict[int, Detection] = {}
         for host in sorted(running):
@@ -153,7 +155,7 @@ class Findings:
         episodes: list[Episode] = []
         open_: dict[int, Episode] = {}
         doubters: dict[int, set[int]] = defaultdict(set)
-        ends = sorted((p.ended_at, p.host) for p in self.recorder.processes if p.ended_at is not None)
+        ends = sorted((p.ended_at, p.host) for p in self.recorder.processes.spans if p.ended_at is not None)
         for change in self.recorder.beliefs.changes:
             while ends and ends[0][0] <= change.at:
                 ended_at, observer = ends.pop(0)
@@ -248,7 +250,7 @@ class Findings:
                     "after_step": round(s.at - self.settling_from(s), 6),
                     "budget": round(s.budget, 3),
                 }
-                for s in recorder.settled
+                for s in recorder.agreement.settled
             ],
             "conflicts": [
                 {
@@ -290,8 +292,10 @@ class Findings:
                 (world.network.sent_bytes + world.links.frame_bytes_sent) / count / seconds, 1
             ),
             "signature_checks": sum(b.signature_checks for b in recorder.travel.by_node.values()),
-            "routes_equal_lowest": min((row[5] for row in recorder.samples.rows), default=None),
-            "routes_right_at_end": recorder.samples.rows[-1][6] if recorder.samples.rows else None,
+            "routes_equal_lowest": min((row[5] for row in recorder.agreement.samples.rows), default=None),
+            "routes_right_at_end": recorder.agreement.samples.rows[-1][6]
+            if recorder.agreement.samples.rows
+            else None,
             "messages_kept": sum(len(w.messages) for w in recorder.travel.windows),
             "not_kept": dict(recorder.overflow),
         }
@@ -305,7 +309,7 @@ class Findings:
         spans: list[tuple[float, float]] = []
         ended_at: float | None = None
         for process in sorted(
-            (p for p in self.recorder.processes if p.host == index), key=lambda p: p.began_at
+            (p for p in self.recorder.processes.spans if p.host == index), key=lambda p: p.began_at
         ):
             if ended_at is not None:
                 spans.append((ended_at, process.began_at))
@@ -330,7 +334,7 @@ class Findings:
 
     def running_at(self, at: float) -> int:
         """How many processes ran at a time."""
-        rows = self.recorder.samples.rows
+        rows = self.recorder.agreement.samples.rows
         position = bisect_right(rows, at, key=lambda row: row[0])
         return int(rows[max(position - 1, 0)][1]) if rows else 0
 

@@ -45,7 +45,7 @@ def _streams(findings: Findings) -> list[Iterator[Entry]]:
                 "disturbed_at": _t(s.disturbed_at),
                 "budget": round(s.budget, 3),
             }
-            for s in recorder.settled
+            for s in recorder.agreement.settled
         ),
         _samples(recorder),
     ]
@@ -64,7 +64,7 @@ def _steps(findings: Findings) -> Iterator[Entry]:
 
 
 def _processes(findings: Findings) -> Iterator[Entry]:
-    for process in findings.recorder.processes:
+    for process in findings.recorder.processes.spans:
         entry = {"what": "process", "node": findings.name(process.host)}
         yield {"at": _t(process.began_at), **entry, "change": "started"}
         if process.ended_at is not None:
@@ -115,8 +115,8 @@ def _messages(findings: Findings) -> Iterator[Entry]:
 
 
 def _samples(recorder: Recorder) -> Iterator[Entry]:
-    for row in recorder.samples.rows:
-        values = dict(zip(recorder.samples.names, (round(v, 6) for v in row[1:]), strict=True))
+    for row in recorder.agreement.samples.rows:
+        values = dict(zip(recorder.agreement.samples.names, (round(v, 6) for v in row[1:]), strict=True))
         yield {"at": _t(row[0]), "what": "sample", **values}
 
 
@@ -162,12 +162,12 @@ def _happenings(findings: Findings) -> list[Iterator[Happening]]:
         (c.at, c.observer, _change(findings, c.subject, c), ("view", c)) for c in recorder.beliefs.changes
     )
     processes: list[Happening] = []
-    for process in recorder.processes:
+    for process in recorder.processes.spans:
         processes.append((process.began_at, process.host, "process starts", ("start", process.host)))
         if process.ended_at is not None:
             text = f"process ends ({process.how})"
             processes.append((process.ended_at, process.host, text, ("stop", process.host)))
-    for index, began_at, ended_at in recorder.pauses:
+    for index, began_at, ended_at in recorder.processes.pauses:
         processes.append((began_at, int(index), "paused", ("pause", int(index))))
         if ended_at <= recorder.world.now:
             processes.append((ended_at, int(index), "resumed", ("resume", int(index))))
@@ -179,7 +179,7 @@ def _happenings(findings: Findings) -> list[Iterator[Happening]]:
         ((s.at, s.host, f"says {s.kind}{_details(s.event)}", ("", None)) for s in recorder.said),
         (
             (s.at, -1, f"EQUAL all views, {s.at - s.disturbed_at:.3f} s after the last change", ("", None))
-            for s in recorder.settled
+            for s in recorder.agreement.settled
         ),
     ]
 

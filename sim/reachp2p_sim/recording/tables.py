@@ -28,9 +28,9 @@ def write(findings: Findings, folder: Path) -> list[str]:
 
 def _tables(findings: Findings) -> dict[str, dict[str, list[Any]]]:
     recorder = findings.recorder
-    samples: dict[str, list[Any]] = {"at": [row[0] for row in recorder.samples.rows]}
-    for column, name in enumerate(recorder.samples.names, start=1):
-        samples[name] = [float(row[column]) for row in recorder.samples.rows]
+    samples: dict[str, list[Any]] = {"at": [row[0] for row in recorder.agreement.samples.rows]}
+    for column, name in enumerate(recorder.agreement.samples.names, start=1):
+        samples[name] = [float(row[column]) for row in recorder.agreement.samples.rows]
     budgets = sorted(recorder.travel.by_node_kind.items())
     changes = recorder.beliefs.changes
     return {

@@ -15,7 +15,7 @@ from typing import Any
 
 from reachp2p_sim.measuring.budgets import detection_p99
 from reachp2p_sim.recording.findings import Findings
-from reachp2p_sim.recording.recorder import Update
+from reachp2p_sim.recording.news import Update
 from reachp2p_sim.report import words
 from reachp2p_sim.report.plots import Line, Mark, Points, plot
 from reachp2p_sim.report.spans import Span
@@ -48,10 +48,10 @@ def epidemic(nodes: int, fanout: int, interval: float, seconds: float) -> list[t
 
 def agreement(findings: Findings, bands: Sequence[Span]) -> dict[str, Any]:
     """How much of what is believed is right, over the run."""
-    rows = findings.recorder.samples.rows
+    rows = findings.recorder.agreement.samples.rows
     marks = [
         Mark(s.at, f"equal after {words.seconds(s.at - findings.settling_from(s))}", "good")
-        for s in findings.recorder.settled
+        for s in findings.recorder.agreement.settled
     ]
     return plot(
         [
@@ -69,7 +69,7 @@ def routing(findings: Findings, bands: Sequence[Span]) -> dict[str, Any] | None:
     """How many nodes would offer a call to the same instances, over the run; None if nobody offers anything."""
     if not any(host.application.offers for host in findings.world.nodes):
         return None
-    rows = findings.recorder.samples.rows
+    rows = findings.recorder.agreement.samples.rows
     return plot(
         [
             Line("nodes that choose among the same instances", [(r[0], r[5]) for r in rows], "area-line"),
@@ -83,7 +83,7 @@ def routing(findings: Findings, bands: Sequence[Span]) -> dict[str, Any] | None:
 
 def traffic(findings: Findings, bands: Sequence[Span]) -> dict[str, Any]:
     """Datagrams per node and second, over the run."""
-    rows = findings.recorder.samples.rows
+    rows = findings.recorder.agreement.samples.rows
     every = max(1, len(rows) // TRAFFIC_BINS)
     picked = rows[::every]
     points: list[tuple[float, float]] = []
@@ -184,8 +184,8 @@ def spreading(findings: Findings) -> dict[str, Any] | None:
 
 def _news(findings: Findings) -> list[Update]:
     """Updates that appeared after the first views were equal, or all if none did."""
-    settled = findings.recorder.settled
-    updates = [u for u in findings.recorder.updates.values() if len(u.times) > 1 and u.others > 1]
+    settled = findings.recorder.agreement.settled
+    updates = [u for u in findings.recorder.news.updates if len(u.times) > 1 and u.others > 1]
     late = [u for u in updates if settled and u.at > settled[0].at]
     return late or updates
 

@@ -13,10 +13,10 @@ from math import inf
 from operator import attrgetter
 from statistics import median
 
+from reachp2p_sim.recording.agreement import Settled
 from reachp2p_sim.recording.beliefs import Change
 from reachp2p_sim.recording.findings import Episode, Findings
 from reachp2p_sim.recording.lives import LifeSpan
-from reachp2p_sim.recording.recorder import Settled
 from reachp2p_sim.report import words
 from reachp2p_sim.report.chapter_titles import acts
 
@@ -255,7 +255,7 @@ def _cause(chapters: list[Chapter], at: float) -> Chapter:
 def _equal(findings: Findings, chapters: list[Chapter]) -> list[Moment]:
     moments: list[Moment] = []
     starting_until = next((c.at for c in chapters if c.kind != "start"), inf)
-    settled = findings.recorder.settled
+    settled = findings.recorder.agreement.settled
     early = [s for s in settled if s.at <= starting_until]
     for one in [*early[-1:], *(s for s in settled if s.at > starting_until)]:
         since = _since(findings, chapters, one, is_start=one.at <= starting_until)
@@ -271,7 +271,7 @@ def _since(findings: Findings, chapters: list[Chapter], one: Settled, is_start: 
     chapter = _cause(chapters, findings.settling_from(one))
     after = f"{words.seconds(one.at - chapter.at)} after {chapter.short}"
     if is_start or one.disturbed_at - chapter.at > 1e-6:
-        turns = ((p.host, p.began_at, p.ended_at) for p in findings.recorder.processes)
+        turns = ((p.host, p.began_at, p.ended_at) for p in findings.recorder.processes.spans)
         for host, began_at, ended_at in turns:
             if ended_at is not None and abs(ended_at - one.disturbed_at) < 1e-6:
                 return f"{last} after {findings.name(host)} stopped" + ("" if is_start else f", {after}")

@@ -81,7 +81,7 @@ def _hosts(findings: Findings) -> list[Span]:
         for began_at, ended_at in findings.down(host.index):
             if ended_at - began_at > 1e-6:
                 result.append(Span(began_at, ended_at, "down", f"{host.name} down", (host.index,)))
-    for index, began_at, ended_at in findings.recorder.pauses:
+    for index, began_at, ended_at in findings.recorder.processes.pauses:
         name = findings.name(int(index))
         result.append(Span(began_at, min(ended_at, inf), "paused", f"{name} paused", (int(index),)))
     blocked = {

@@ -130,7 +130,7 @@ def _steps(findings: Findings, index: int) -> list[_Step]:
 def _others(findings: Findings, index: int) -> tuple[list[float], list[int]]:
     """How many processes ran elsewhere, as steps."""
     changes: list[tuple[float, int]] = []
-    for process in findings.recorder.processes:
+    for process in findings.recorder.processes.spans:
         if process.host != index:
             changes.append((process.began_at, 1))
             if process.ended_at is not None:

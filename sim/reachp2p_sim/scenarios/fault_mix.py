@@ -333,7 +333,7 @@ def _heal(_: FaultMix) -> Sequence[Step]:
 
 
 def _release(mix: FaultMix) -> Sequence[Step]:
-    return () if mix.world.network.is_whole else [Release()]
+    return () if mix.world.network.paths.are_whole else [Release()]
 
 
 def _fair_weather(_: FaultMix) -> Sequence[Step]:

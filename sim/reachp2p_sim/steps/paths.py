@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from reachp2p_sim.network.conditions import Conditions
 from reachp2p_sim.network.gateways import Answer
-from reachp2p_sim.network.network import Conditions, mask
 from reachp2p_sim.network.partition_shapes import SHAPES, Turn, flapping, swizzle
+from reachp2p_sim.network.paths import mask
 from reachp2p_sim.steps.base import Step
 from reachp2p_sim.steps.processes import Seconds
 from reachp2p_sim.steps.selection import Selection, StepImpossible
@@ -97,7 +98,7 @@ class Heal(Step, frozen=True, kw_only=True):
         mend(world, self.name)
         if self.name is not None:
             world.healed[self.name] += 1
-            for one in world.network.cuts:
+            for one in world.network.paths.names:
                 if one.startswith(f"{self.name} of "):  # of a pattern, which cuts one machine at a time
                     mend(world, one)
 
@@ -164,7 +165,7 @@ class Hold(Step, frozen=True, kw_only=True):
         left, right = world.hosts(self.left), world.hosts(self.right)
         for sources, targets in ((left, right), (right, left)):
             world.history.cut(mask(sources), mask(targets), world.now, self.name, is_held=True)
-            world.network.hold(sources, targets, self.name)
+            world.network.paths.hold(sources, targets, self.name)
 
 
 class Release(Step, frozen=True, kw_only=True):
@@ -187,7 +188,7 @@ class Weather(Step, frozen=True, kw_only=True):
 
     def perform(self, world: World) -> None:
         """No changes: fair weather again."""
-        world.network.conditions = changed(world.fair, self.changes)
+        world.network.paths.conditions = changed(world.fair, self.changes)
         world.note_weather()
 
 
@@ -206,7 +207,7 @@ class PathWeather(Step, frozen=True, kw_only=True):
         conditions = None if self.changes is None else changed(world.fair, self.changes)
         for source in world.hosts(self.source):
             for target in world.hosts(self.target):
-                world.network.set_between(source, target, conditions)
+                world.network.paths.set_between(source, target, conditions)
         world.note_weather()
 
 
@@ -230,9 +231,9 @@ class WeatherBetween(Step, frozen=True, kw_only=True):
         """Until `end-weather`."""
         conditions = changed(world.fair, self.changes)
         sources, targets = world.hosts(self.sources), world.hosts(self.targets)
-        world.network.add_weather(sources, targets, conditions, self.name)
+        world.network.paths.add_weather(sources, targets, conditions, self.name)
         if self.both_ways:
-            world.network.add_weather(targets, sources, conditions, self.name)
+            world.network.paths.add_weather(targets, sources, conditions, self.name)
         world.note_weather()
 
 
@@ -245,7 +246,7 @@ class EndWeather(Step, frozen=True, kw_only=True):
 
     def perform(self, world: World) -> None:
         """What lies below it shows again."""
-        world.network.end_weather(self.name)
+        world.network.paths.end_weather(self.name)
         world.note_weather()
 
 
@@ -315,21 +316,21 @@ class SetName(Step, frozen=True, kw_only=True):
 def cut(world: World, sources: Sequence[Host], targets: Sequence[Host], name: str = "") -> None:
     """Let nothing through from the first to the second, and remember it."""
     world.history.cut(mask(sources), mask(targets), world.now, name)
-    world.network.cut(sources, targets, name)
+    world.network.paths.cut(sources, targets, name)
 
 
 def mend(world: World, name: str | None = None) -> None:
     """End the cuts of a name, or all."""
     world.history.mended(world.now, name)
-    world.network.mend(name)
+    world.network.paths.mend(name)
 
 
 def _plan(world: World, turns: list[Turn[Host]], name: str, direction: Direction) -> None:
     """Cut and mend single machines at times to come, unless everything, or this name, is healed before."""
-    planned_in = world.network.mended_wholly, world.healed[name]
+    planned_in = world.network.paths.mended_wholly, world.healed[name]
 
     def act(argument: tuple[str, Host]) -> None:
-        if (world.network.mended_wholly, world.healed[name]) != planned_in:
+        if (world.network.paths.mended_wholly, world.healed[name]) != planned_in:
             return
         what, host = argument
         others = [other for other in world.nodes if other is not host]

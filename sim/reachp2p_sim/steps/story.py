@@ -96,4 +96,4 @@ def _check_budget(amount: float | str) -> None:
 def _amount(world: World, amount: float | str) -> float:
     if not isinstance(amount, str):
         return amount
-    return BUDGETS[amount](len(world.nodes), world.protocol, world.network.worst()[0])
+    return BUDGETS[amount](len(world.nodes), world.protocol, world.network.paths.worst()[0])

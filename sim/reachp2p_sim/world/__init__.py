@@ -1,6 +1,7 @@
 """A deterministic world: virtual time, chance from one seed, what is done to it, and what it knows to be true.
 
-    world          the world itself: machines, network, steps that are performed, time that is run
+    world          the world itself: time that is run, steps that are performed, who is judged
+    inventory      its machines, by number, name and key; `reports` who is told of what they report
     acts           what a story can do to it, as methods that read like one
     timeline       virtual time; `randomness` all chance of a run; `trace` every event in order, as one digest
     observer       who wants to see what travels without being noticed

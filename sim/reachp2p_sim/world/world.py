@@ -19,62 +19,45 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Literal, Protocol
+from typing import Literal
 
-from reachp2p.core.commands import RouteQuery
-from reachp2p.core.effects import Invoke
 from reachp2p.core.engine import Engine
-from reachp2p.core.events import Event
-from reachp2p.core.ids import Address, Entropy, NodeId, Rng
 from reachp2p.core.settings import Protocol as ProtocolSettings
-from reachp2p.core.settings import Settings
-from reachp2p.core.trust.signer import Signer, Verifier
-from reachp2p.core.wire.engine_codec import CODEC, Codec
-from reachp2p_sim.machines.disk import Disk, Image
+from reachp2p.core.trust.signer import Signer
+from reachp2p.core.wire.engine_codec import CODEC
+from reachp2p_sim.machines.disk import Disk
 from reachp2p_sim.machines.host import Host
+from reachp2p_sim.machines.process import EngineFactory
 from reachp2p_sim.machines.view import fingerprint
 from reachp2p_sim.machines.workload import Ledger
+from reachp2p_sim.network.conditions import Conditions
 from reachp2p_sim.network.handing import HandingCodec
 from reachp2p_sim.network.links import Links
-from reachp2p_sim.network.network import Conditions, Network
+from reachp2p_sim.network.network import Network
 from reachp2p_sim.steps import Step
 from reachp2p_sim.steps.in_force import InForce
 from reachp2p_sim.steps.processes import crash
-from reachp2p_sim.steps.selection import Selection, UnknownMachine, select
+from reachp2p_sim.steps.selection import Selection, select
 from reachp2p_sim.steps.story import Expect
 from reachp2p_sim.world import trace
 from reachp2p_sim.world.acts import SEEDS, Acts
 from reachp2p_sim.world.agreement import Condition
 from reachp2p_sim.world.history import History, WeatherInterval
+from reachp2p_sim.world.inventory import Inventory
 from reachp2p_sim.world.observer import Observer
 from reachp2p_sim.world.randomness import Randomness
+from reachp2p_sim.world.reports import Reports
 from reachp2p_sim.world.signed_facts import SignedFacts
 from reachp2p_sim.world.signing import Ed25519Signing, KeyedHashSigning, Signing
 from reachp2p_sim.world.timeline import Timeline
 from reachp2p_sim.world.trace import Trace
 from reachp2p_sim.world.violation import Violation
 
-PORT = 7946
 WALL_START = 1_767_225_600.0
 """2026-01-01, where the wall clocks of a run begin."""
 STEADY_OFFSET_MAX = 100_000
 LINK_SILENCE = 60.0
 """Seconds after which an operating system gives up a stream that makes no progress, at least; twice that at most."""
-
-
-class EngineFactory(Protocol):
-    """How an engine is built: the class that ships, or a mutant's."""
-
-    def __call__(
-        self,
-        settings: Settings,
-        *,
-        signer: Signer,
-        verifier: Verifier,
-        rng: Rng,
-        entropy: Entropy,
-        codec: Codec,
-    ) -> Engine: ...
 
 
 @dataclass(slots=True, frozen=True)
@@ -86,7 +69,7 @@ class Performed:
     step: Step
 
 
-class World(Acts):
+class World(Acts, Inventory, Reports):
     """Everything there is in one run."""
 
     def __init__(
@@ -100,6 +83,8 @@ class World(Acts):
         engine_factory: EngineFactory = Engine,
         log: trace.Lines | None = None,
     ) -> None:
+        Inventory.__init__(self)
+        Reports.__init__(self)
         self.seed = seed
         self.cluster_id = "simulated"
         self.protocol = protocol or ProtocolSettings()
@@ -117,17 +102,11 @@ class World(Acts):
         self.links = Links(self.network, self.timeline, self.randomness, LINK_SILENCE)
         self.history = History()
         self.ledger = Ledger()
-        self.names: dict[str, list[Address]] = {}
-        """The name service: what seed names lead to. Hosts ask again every 15 seconds."""
         self.wall_start = WALL_START
-        self.fair = self.network.conditions
+        self.fair = self.network.paths.conditions
         """The weather that the run began with."""
         self.performed: list[Performed] = []
         """The record: every step of the story so far."""
-        self.groups: dict[str, Selection] = {}
-        """Selections with a name of their own; one that is drawn is drawn once."""
-        self.images: dict[tuple[str, str], Image] = {}
-        """Saved disks by name and machine."""
         self.in_force = InForce()
         """The partitions, holds and weather that a step may end by their name."""
         self.healed: Counter[str] = Counter()
@@ -138,26 +117,13 @@ class World(Acts):
         """What the scenario allows beyond the protocol's own budgets, by name, for checkers to ask."""
         self.shared: dict[type, object] = {}
         """What those who watch share with each other, by its type. It ends with the world."""
-        self.nodes: list[Host] = []
         self.core: tuple[Host, ...] | None = None
         """The machines that a liveness phase has healed for good; None before that: then all are judged."""
-        self.by_name: dict[str, Host] = {}
-        self.by_node: dict[NodeId, list[Host]] = {}
-        """Hosts by key: more than one only after `clone`."""
-        self._listeners: dict[type[Event], list[Callable[[Host, Event], None]]] = {}
-        self.on_event: list[Callable[[Host, Event], None]] = []
-        """Called with what each node tells its application."""
-        self.on_invoke: list[Callable[[Host, Invoke], None]] = []
-        self.on_call: list[Callable[[Host, RouteQuery, bytes, int], None]] = []
-        """Called with each call that a program makes: its query and its id, or the error that it met at once."""
-        self.on_process: list[Callable[[Host, str], None]] = []
-        """Called when a process has `started`, `ended` (for whatever reason), been `paused` or `resumed`."""
         self.on_fault: list[Callable[[str], None]] = []
         """Called with each fault in words, just before it is done."""
         self.timings: dict[str, float] = {}
         """What the scenario measured, in seconds, by name."""
         self._streams: dict[tuple[str, str], Random] = {}
-        self._addresses = 0
         self.note_weather()
 
     # Time
@@ -248,62 +214,27 @@ class World(Acts):
             listener(text)
         self.trace.text(trace.FAULT, self.timeline.now, -1, text)
 
-    def next_names(self, count: int) -> list[str]:
-        """The names of the next machines."""
-        first = sum(1 for host in self.nodes if not host.is_clone)
-        return [f"n{number:02d}" for number in range(first, first + count)]
-
-    def next_clone(self, host: Host) -> str:
-        """The name of the next machine with this one's key."""
-        original = self.by_node[host.node][0]
-        return f"{original.name}-clone{len(self.by_node[host.node])}"
-
     def build(self, name: str, signer: Signer, seeds: Sequence[str]) -> Host:
         """Put a machine into the world, with an address, an empty disk and clocks of its own."""
-        if name in self.by_name:
-            raise ValueError(f"there is a machine {name} already")
         disk = Disk(self.randomness.stream("disk", name))
         offset = float(self.randomness.stream("steady clock", name).randrange(1, STEADY_OFFSET_MAX))
         signer = self.signed.recorder(signer)
         host = Host(self, len(self.nodes), name, self.new_address(), signer, disk, seeds, offset)
-        self.nodes.append(host)
-        self.by_name[name] = host
-        self.by_node.setdefault(host.node, []).append(host)
+        self.include(host)
         self.network.attach(host)
         self.history.absent(host.index, self.now)
         self.names.setdefault(SEEDS, [host.address])
         return host
 
-    def new_address(self) -> Address:
-        """An address that nobody has had."""
-        self._addresses += 1
-        number = self._addresses
-        return Address(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", PORT)
-
-    def host(self, name: str) -> Host:
-        """The machine of this name. Raises `UnknownMachine`."""
-        found = self.by_name.get(name)
-        if found is None:
-            raise UnknownMachine(f"there is no machine {name!r}")
-        return found
-
     def hosts(self, selection: Selection) -> list[Host]:
         """The machines that a selection names. Raises `UnknownMachine`."""
         return [self.host(name) for name in select(selection, self)]
-
-    def image(self, name: str, host: Host) -> Image:
-        """A saved image of this machine's disk, or of the one that it is a clone of."""
-        original = self.by_node[host.node][0]
-        for owner in (host.name, original.name):
-            if (name, owner) in self.images:
-                return self.images[name, owner]
-        raise UnknownMachine(f"no image {name!r} of the disk of {host.name} was saved")
 
     def note_weather(self) -> None:
         """Tell the history how bad the weather is now at most."""
         present = [
             WeatherInterval(self.now, loss=c.worst_loss, delay=c.mean_delay, sources=sources, targets=targets)
-            for sources, targets, c in self.network.weathers()
+            for sources, targets, c in self.network.paths.weathers()
         ]
         self.history.weather_changed(self.now, *present)
 
@@ -329,7 +260,7 @@ class World(Acts):
         """Nothing is cut or held among those who are judged, none of them is hindered, and the weather lets nine of ten
         datagrams through."""
         return (
-            self.network.is_whole_among(self.judged)
+            self.network.paths.are_whole_among(self.judged)
             and all(host.is_sound for host in (self.nodes if self.core is None else self.judged))
             and self.judged_weather[0] <= 0.1
         )
@@ -337,7 +268,9 @@ class World(Acts):
     @property
     def judged_weather(self) -> tuple[float, float]:
         """The worst loss, and the slowest mean delay, on any path between two that are judged."""
-        return self.network.worst() if self.core is None else self.network.worst_among(self.judged)
+        return (
+            self.network.paths.worst() if self.core is None else self.network.paths.worst_among(self.judged)
+        )
 
     @property
     def now_text(self) -> str:
@@ -375,34 +308,7 @@ class World(Acts):
         assert self.network.observer is None, "this world is watched already"
         self.network.observer = self.links.observer = observer
 
-    def listen(self, listener: Callable[[Host, Event], None], *kinds: type[Event]) -> None:
-        """Call a listener with every event of these kinds. `on_event` has it called with all, which are many."""
-        for kind in kinds:
-            self._listeners.setdefault(kind, []).append(listener)
-
-    # What hosts report
-
-    def notified(self, host: Host, event: Event) -> None:
-        """A node told its application something."""
-        for listener in self.on_event:
-            listener(host, event)
-        for listener in self._listeners.get(type(event), ()):
-            listener(host, event)
-
-    def invoked(self, host: Host, invoke: Invoke) -> None:
-        """A node ran a handler."""
-        for listener in self.on_invoke:
-            listener(host, invoke)
-
-    def called(self, host: Host, query: RouteQuery, call: bytes, code: int) -> None:
-        """A program made a call."""
-        for listener in self.on_call:
-            listener(host, query, call, code)
-
-    def process_changed(self, host: Host, what: str) -> None:
-        """A process has started, ended, been paused or resumed."""
-        for listener in self.on_process:
-            listener(host, what)
+    # What machines report
 
     def process_exited(self, host: Host) -> None:
         """A process has ended by itself."""

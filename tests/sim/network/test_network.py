@@ -5,7 +5,7 @@ from statistics import mean
 import pytest
 from reachp2p_sim.machines.host import Host
 from reachp2p_sim.machines.scripted import ScriptedEngine, Story
-from reachp2p_sim.network.network import Conditions
+from reachp2p_sim.network.conditions import Conditions
 from reachp2p_sim.world.world import World
 
 from reachp2p.core.effects import SendDatagram
@@ -137,7 +137,7 @@ def test_one_path_can_have_weather_of_its_own(story: Story) -> None:
     story.world.run(1)
     assert story.heard(b) == []
     assert len(story.heard(a)) == 1
-    assert story.world.network.worst()[0] == 1.0
+    assert story.world.network.paths.worst()[0] == 1.0
 
 
 @pytest.mark.parametrize("wrong", [{"delay": -1.0}, {"spread": -0.1}, {"loss": 1.5}])

@@ -178,7 +178,7 @@ def test_replays_bring_back_what_is_young_enough() -> None:
     for number in got:
         newest = max(newest, number)
         assert newest - number <= 11
-    path = next(iter(story.world.network.weather(a, b)._paths.values()))
+    path = next(iter(story.world.network.paths.weather(a, b)._paths.values()))
     assert len(path.recent) <= RECENT_MAX
 
 
@@ -246,18 +246,18 @@ def test_weather_with_a_name_covers_its_paths_until_it_ends() -> None:
     story = story_in(STILL)
     a, b, c = story.world.add_nodes(3)
     network = story.world.network
-    network.add_weather([a], [b, c], Conditions(loss=1.0), "deaf")
-    network.add_weather([a, c], [b], Conditions(delay=1.0), "slow")
-    assert network.between(a, c).loss == 1.0
-    assert network.between(a, b).delay == 1.0, "the later of two that cover a path holds"
-    assert network.between(b, a) == STILL
-    network.set_between(a, b, Conditions(delay=2.0))
-    assert network.between(a, b).delay == 2.0, "a path's own weather holds before any other"
-    network.set_between(a, b, None)
-    network.end_weather("slow")
-    assert network.between(a, b).loss == 1.0
-    network.end_weather()
-    assert network.between(a, b) == STILL
+    network.paths.add_weather([a], [b, c], Conditions(loss=1.0), "deaf")
+    network.paths.add_weather([a, c], [b], Conditions(delay=1.0), "slow")
+    assert network.paths.between(a, c).loss == 1.0
+    assert network.paths.between(a, b).delay == 1.0, "the later of two that cover a path holds"
+    assert network.paths.between(b, a) == STILL
+    network.paths.set_between(a, b, Conditions(delay=2.0))
+    assert network.paths.between(a, b).delay == 2.0, "a path's own weather holds before any other"
+    network.paths.set_between(a, b, None)
+    network.paths.end_weather("slow")
+    assert network.paths.between(a, b).loss == 1.0
+    network.paths.end_weather()
+    assert network.paths.between(a, b) == STILL
     assert a.odd == b.odd == c.odd == 0
 
 
@@ -265,24 +265,24 @@ def test_cuts_and_holds_end_one_by_one() -> None:
     story = story_in(STILL)
     a, b, c = story.world.add_nodes(3)
     network = story.world.network
-    network.cut([a], [b], "first")
-    network.cut([a], [c], "second")
-    network.hold([b], [c], "third")
-    assert network.cuts == ["first", "second", "third"]
+    network.paths.cut([a], [b], "first")
+    network.paths.cut([a], [c], "second")
+    network.paths.hold([b], [c], "third")
+    assert network.paths.names == ["first", "second", "third"]
     send(story, b, c)
-    network.mend("first")
+    network.paths.mend("first")
     send(story, a, b)
     send(story, a, c)
     story.world.run(1)
     assert len(story.heard(b)) == 1
     assert story.heard(c) == []
     network.release("no such hold")
-    assert network.cuts == ["second", "third"]
-    network.mend()
+    assert network.paths.names == ["second", "third"]
+    network.paths.mend()
     network.release("third")
     story.world.run(1)
     assert len(story.heard(c)) == 1
-    assert network.is_whole
+    assert network.paths.are_whole
 
 
 # Recordings
@@ -334,13 +334,13 @@ def test_a_stream_makes_no_progress_where_everything_is_lost() -> None:
     story = story_in(STILL)
     a, b = story.world.add_nodes(2)
     network = story.world.network
-    assert not network.is_stalled(a, b)
-    network.add_weather([b], [a], Conditions(loss=1.0), "black hole")
-    assert network.is_stalled(a, b)
-    assert network.is_stalled(b, a)
-    network.end_weather("black hole")
-    network.conditions = Conditions(loss=1.0)
-    assert network.is_stalled(a, b)
+    assert not network.paths.is_stalled(a, b)
+    network.paths.add_weather([b], [a], Conditions(loss=1.0), "black hole")
+    assert network.paths.is_stalled(a, b)
+    assert network.paths.is_stalled(b, a)
+    network.paths.end_weather("black hole")
+    network.paths.conditions = Conditions(loss=1.0)
+    assert network.paths.is_stalled(a, b)
 
 
 @pytest.mark.parametrize(

@@ -50,14 +50,14 @@ def test_every_datagram_and_frame_is_counted_once_and_every_byte_has_a_kind(
 
 def test_the_views_of_a_crashed_node_go_from_alive_to_dead(crash: tuple[Recorder, RunResult]) -> None:
     recorder, _ = crash
-    (dead,) = [p for p in recorder.processes if p.how == "crash"]
+    (dead,) = [p for p in recorder.processes.spans if p.how == "crash"]
     assert dead.ended_at is not None
     verdicts = [c for c in recorder.beliefs.changes if c.new == "DEAD"]
     assert {c.subject for c in verdicts} == {dead.host}
     assert len(verdicts) == 5
     assert all(c.at > dead.ended_at for c in verdicts)
     assert recorder.beliefs.counts(dead.host) == (0, 0, 5, 0)
-    assert recorder.samples.rows[-1][1:5] == (5, 1.0, 1.0, 1.0)
+    assert recorder.agreement.samples.rows[-1][1:5] == (5, 1.0, 1.0, 1.0)
 
 
 def test_messages_are_kept_around_the_moments_that_matter(crash: tuple[Recorder, RunResult]) -> None:
