@@ -21,6 +21,7 @@ from reachp2p.core.settings import Protocol
 from reachp2p_sim.machines.host import Host
 from reachp2p_sim.network.conditions import Conditions
 from reachp2p_sim.papers import presets
+from reachp2p_sim.papers.packets import DATAGRAM_MAX, PacketCodec
 from reachp2p_sim.world.world import World
 
 AGENTS = 128
@@ -87,6 +88,8 @@ class IntervalCase:
     seconds: float
     seed: int
     handling: float = HANDLING
+    memberlist_sizes: bool = False
+    """Messages are as large as memberlist's (`packets`), not as our own."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -134,7 +137,7 @@ def threshold(case: ThresholdCase) -> list[Detection]:
 
 def interval(case: IntervalCase) -> Disturbance:
     """Block and release again and again; count what was said of those who were well."""
-    world, _, blocked = _begin(case.configuration, case.nodes, case.blocked, case.seed)
+    world, _, blocked = _begin(case.configuration, case.nodes, case.blocked, case.seed, case.memberlist_sizes)
     anomalous = {host.node: None for host in blocked}
     counts = [0, 0]
 
@@ -159,10 +162,15 @@ def interval(case: IntervalCase) -> Disturbance:
 
 
 def _begin(
-    configuration: Configuration, nodes: int, blocked: int, seed: int
+    configuration: Configuration, nodes: int, blocked: int, seed: int, memberlist_sizes: bool = False
 ) -> tuple[World, list[Host], list[Host]]:
     """A quiet group and those who will be anomalous: the same of one seed, whatever the configuration."""
-    world = World(seed, conditions=LOOPBACK, protocol=configuration.protocol(nodes), codec="off")
+    protocol = configuration.protocol(nodes)
+    if memberlist_sizes:
+        protocol = replace(protocol, datagram_max=DATAGRAM_MAX)
+    world = World(seed, conditions=LOOPBACK, protocol=protocol, codec="off")
+    if memberlist_sizes:
+        world.codec = PacketCodec()
     hosts = world.add_nodes(nodes, converged=True)
     world.run(QUIESCE)
     chance: Random = world.randomness.stream("anomalous agents", blocked)

@@ -27,9 +27,8 @@ from reachp2p_sim.papers.interval import (
     SWIM,
     interval_cases,
     judge_interval,
-    judge_load,
-    load_cases,
 )
+from reachp2p_sim.papers.lifeguard_load import judge_load, load_cases
 from reachp2p_sim.world.randomness import Randomness
 
 # Threshold
@@ -172,8 +171,9 @@ PAPER = Paper(
         Experiment(
             "load",
             ("R2.4",),
-            "128 agents in three cells of the interval experiment that have each level of each parameter once; in a "
-            "quick run for half a minute. Datagrams and their bytes are counted, as memberlist counts them.",
+            "128 agents in 54 cells drawn from the paper's own grid (9 numbers of agents, 6 durations from 0.1 to 32.8 "
+            "s, 8 pauses from 1 ms to 16.4 s), each duration equally often, for two minutes; a quick run has 12 cells "
+            "for one. Datagrams and their bytes are counted, as large as memberlist would send them.",
             load_cases,
             interval,
             judge_load,

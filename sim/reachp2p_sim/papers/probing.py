@@ -5,8 +5,8 @@ The engines are those that ship; notes are taken beside them.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
-from math import ceil
 
 import msgspec
 from msgspec.structs import replace
@@ -94,16 +94,22 @@ class ProbingCase(msgspec.Struct, frozen=True):
 
 
 class Probing(msgspec.Struct, frozen=True):
-    """`waits`: periods from moments drawn at random to the next probe of a member, as if it had crashed then.
-    `longest`: the most own periods that a member let pass between two probes of another, of `gaps` seen."""
+    """What would happen to members that crash, and how long members let pass between two probes of another.
 
+    `rounds` and `waits` (periods) until somebody probes the crashed one: means over all moments of `BLOCK` periods
+    of one member. `longest`: the most own periods between two probes of one member by one other, of `gaps` seen.
+    """
+
+    rounds: list[float]
     waits: list[float]
     longest: int
     gaps: int
 
 
-SPACING = 10
-"""Periods between two moments of one member: their waits are independent (longer ones have a chance of e^-10)."""
+BLOCK = 20
+"""Periods. A wait is seldom longer than a few of them, so what is seen in one block hardly depends on another."""
+AFTER = 20
+"""Periods that are watched after the last block: longer waits have a chance of e^-20."""
 
 
 def measure_probing(case: ProbingCase) -> Probing:
@@ -124,22 +130,41 @@ def measure_probing(case: ProbingCase) -> Probing:
         if before is not None:
             longest, gaps = max(longest, turn[prober] - before), gaps + 1
         last[prober, target] = turn[prober]
-    chance = world.randomness.stream("moments")
-    waits = []
+    counted: list[float] = []
+    waits: list[float] = []
     for times in by_target.values():
-        place = 0
-        for start in range(0, case.periods - 2 * SPACING, SPACING):
-            moment = began_at + start + chance.random() * SPACING / 2
-            while place < len(times) and times[place] < moment:
-                place += 1
-            if place < len(times):
-                waits.append(times[place] - moment)
-    return Probing(waits, longest, gaps)
+        for start in range(0, case.periods - BLOCK - AFTER + 1, BLOCK):
+            found = over_all_moments(times, began_at + start, BLOCK)
+            if found is not None:
+                counted.append(found[0])
+                waits.append(found[1])
+    return Probing(counted, waits, longest, gaps)
 
 
-def rounds(wait: float) -> int:
-    """A wait in whole rounds that begin at the crash, as SWIM counts (§3.1)."""
-    return max(1, ceil(wait))
+def over_all_moments(times: list[float], start: float, length: float) -> tuple[float, float] | None:
+    """Rounds and periods from a moment to the next of these times, each its mean over all moments of a stretch: no
+    moment is drawn, so none is drawn badly. None if a moment has no such time.
+
+    SWIM counts in whole rounds that begin at the crash (§3.1): a wait of w periods is over in round ⌈w⌉.
+    """
+    place = bisect_left(times, start)
+    rounds = waits = 0.0
+    at, end = start, start + length
+    while at < end:
+        if place == len(times):
+            return None
+        until = min(end, times[place])
+        longest, shortest = times[place] - at, times[place] - until
+        rounds += _rounds_below(longest) - _rounds_below(shortest)
+        waits += (longest**2 - shortest**2) / 2
+        at, place = until, place + 1
+    return rounds / length, waits / length
+
+
+def _rounds_below(wait: float) -> float:
+    """The integral of ⌈w⌉ from 0 to a wait."""
+    whole = int(wait)
+    return whole * (whole + 1) / 2 + (wait - whole) * (whole + 1)
 
 
 class LoadCase(msgspec.Struct, frozen=True):

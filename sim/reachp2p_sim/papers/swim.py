@@ -26,7 +26,7 @@ from reachp2p_sim.papers.base import (
 from reachp2p_sim.papers.figure import Axis, Series, chart
 from reachp2p_sim.papers.joins import join_cases, judge_joins, measure_joins
 from reachp2p_sim.papers.probing import (
-    SPACING,
+    AFTER,
     LoadCase,
     NewsCase,
     Probing,
@@ -37,7 +37,6 @@ from reachp2p_sim.papers.probing import (
     measure_news,
     measure_probing,
     measure_rate,
-    rounds,
 )
 
 # First detection (R1.1) and its bound (R1.6)
@@ -61,10 +60,10 @@ def expected_wait(nodes: int) -> float:
 
 
 def probing_cases(scale: Scale) -> list[ProbingCase]:
-    """Moments of each size: 2,200 in a full run, and ten times as many where the formula is close to its limit."""
-    wanted = {nodes: scale.pick(700, 22_000 if nodes < 16 else 2_200) for nodes in SIZES}
+    """So many periods of each member; five times as many where the formula is close to its limit."""
+    wanted = {nodes: scale.pick(15_000, 60_000) * (5 if nodes < 16 else 1) for nodes in SIZES}
     return [
-        ProbingCase(scale.seed + number, nodes, wanted[nodes] * SPACING // nodes + 3 * SPACING, round_robin)
+        ProbingCase(scale.seed + number, nodes, wanted[nodes] // nodes + AFTER, round_robin)
         for number, round_robin in enumerate((False, True))
         for nodes in scale.pick(SIZES[:4], SIZES)
     ]
@@ -76,12 +75,12 @@ def judge_probing(_: Scale, done: Sequence[tuple[ProbingCase, Probing]]) -> Find
     means: list[tuple[float, float]] = []
     lines: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
     for case, found in done:
-        counted = confidence.mean([float(rounds(wait)) for wait in found.waits])
+        counted = confidence.mean(found.rounds)
         lines[case.round_robin].append((float(case.nodes), counted.value))
         if case.round_robin:
             findings.rows += _list_rows(case, found, counted)
             continue
-        means.append((log(case.nodes), counted.value))
+        means.append((log(case.nodes), counted.value - expected_rounds(case.nodes)))
         findings.rows += [
             Row(
                 "R1.1",
@@ -105,11 +104,12 @@ def judge_probing(_: Scale, done: Sequence[tuple[ProbingCase, Probing]]) -> Find
     findings.rows.append(
         Row(
             "R1.1",
-            "slope of the mean rounds over ln n",
+            "slope of the mean rounds over ln n, less the formula's",
             confidence.slope([x for x, _ in means], [y for _, y in means]),
             0.0,
             "text",
             (-0.03, 0.03),
+            note="the formula itself rises by 0.03 for each unit of ln n between 8 and 55 members",
         )
     )
     title = "Rounds from a crash to the first probe"
@@ -198,7 +198,7 @@ def rate_cases(scale: Scale) -> list[RateCase]:
     grid = scale.pick(((0.1, 1), (0.2, 1), (0.2, 3)), tuple((p, k) for p in (0.05, 0.1, 0.2) for k in (1, 3)))
     parts = scale.pick(1, 20)
     return [
-        RateCase(scale.seed + part, 16, loss, helpers, scale.pick(600, 3_200))
+        RateCase(scale.seed + part, 16, loss, helpers, scale.pick(4_000, 3_200))
         for loss, helpers in grid
         for part in range(parts)
     ]
@@ -239,12 +239,13 @@ def bound(nodes: int) -> float:
 
 
 def news_cases(scale: Scale) -> list[NewsCase]:
-    """Two sizes, three rates of loss, and the worst of them for a node as it ships."""
+    """Two sizes, three rates of loss; by piggyback alone and as a node ships."""
     parts = scale.pick(1, 4)
     return [
         NewsCase(scale.seed + part, nodes, loss, scale.pick(60, 100), ships)
         for nodes in scale.pick((32,), (32, 128))
-        for loss, ships in ((0.0, False), (0.1, False), (0.3, False), (0.3, True))
+        for ships in (True, False)
+        for loss in (0.0, 0.1, 0.3)
         for part in range(parts)
     ]
 
@@ -260,6 +261,7 @@ def judge_news(_: Scale, done: Sequence[tuple[NewsCase, list[list[float]]]]) -> 
         in_time = sum(len(times) == nodes - 1 and times[-1] <= limit for times in all_)
         last = [times[-1] for times in all_ if len(times) == nodes - 1]
         name = f"{nodes} members, {loss:.0%} loss, {'as it ships' if ships else 'piggyback alone'}"
+        is_judged = ships or loss <= 0.1
         findings.rows += [
             Row(
                 "R1.4",
@@ -267,17 +269,16 @@ def judge_news(_: Scale, done: Sequence[tuple[NewsCase, list[list[float]]]]) -> 
                 confidence.share(in_time, len(all_)),
                 0.99,
                 "computed",
-                at_least(0.99),
-                must_hold=loss <= 0.1 or ships,
+                at_least(0.99) if is_judged else None,
             ),
             Row("R1.4", f"{name}: until the last has it, median", confidence.median(last), unit="periods"),
         ]
     findings.remarks.append(
-        "Piggyback alone cannot meet the bound at 30 % loss. A member sends an update λ·⌈ln(n + 1)⌉ times, 12 of 32 "
-        "members, in five to six periods, fewer when failed probes make it send more. In each of them one other member "
-        "pings a given one (70 % arrive) and it pings one other (49 % of the answers arrive): about six copies reach "
-        "it, and with e^−6 for each of 31 members one update in twelve misses somebody for good, at best. A node as it "
-        "ships also has gossip ticks and compares views."
+        "The bound is one for what ships. At 30 % loss piggyback alone cannot meet it: a member sends an update "
+        "λ·⌈ln(n + 1)⌉ times, 12 of 32 members, in five to six periods, fewer when failed probes make it send more. In "
+        "each of them one other member pings a given one (70 % arrive) and it pings one other (49 % of the answers "
+        "arrive): about six copies reach it, and with e^−6 for each of 31 members one update in twelve misses somebody "
+        "for good, at best. A node as it ships also has gossip ticks and compares views."
     )
     return findings
 
@@ -291,8 +292,9 @@ PAPER = Paper(
         Experiment(
             "first-probe",
             ("R1.1", "R1.6"),
-            "A quiet group, T = 1 s. From moments drawn at random to the next probe of each member: up to it nobody "
-            "does anything else than if the member had crashed. Rounds begin at the moment and last a period.",
+            "A quiet group, T = 1 s. From any moment to the next probe of each member: up to it nobody does anything "
+            "else than if the member had crashed then. Rounds begin at the moment and last a period. Means over all "
+            "moments of 20 periods of one member; a sample is one such mean.",
             probing_cases,
             measure_probing,
             judge_probing,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from math import log10
+from random import Random
 
 import pytest
+from reachp2p_sim.measuring.confidence import Estimate
 from reachp2p_sim.papers import presets
 from reachp2p_sim.papers.anomalies import (
     Configuration,
@@ -17,13 +19,10 @@ from reachp2p_sim.papers.anomalies import (
 from reachp2p_sim.papers.base import Scale
 from reachp2p_sim.papers.handling import cases as handling_cases
 from reachp2p_sim.papers.handling import judge as judge_handling
-from reachp2p_sim.papers.interval import (
-    GRID_AWAKE,
-    interval_cases,
-    judge_interval,
-    judge_load,
-    load_cases,
-)
+from reachp2p_sim.papers.interval import interval_cases, judge_interval
+from reachp2p_sim.papers.lifeguard_load import DURATIONS, grid_cells, judge_load, load_cases
+from reachp2p_sim.papers.packets import lzw_bytes, packet_bytes
+from reachp2p_sim.papers.paired import Paired
 
 SWIM, LIFEGUARD = Configuration("SWIM"), Configuration("Lifeguard")
 
@@ -90,19 +89,66 @@ def test_the_cells_of_a_quick_run_are_a_latin_square() -> None:
     levels = [(case.blocked, case.duration, case.awake) for case in cases]
     for first, second in ((0, 1), (0, 2), (1, 2)):
         assert len({(level[first], level[second]) for level in levels}) == 9
-    load = [case for case in load_cases(Scale(quick=True, seed=1)) if case.configuration == SWIM]
-    assert sorted(case.awake for case in load) == sorted(GRID_AWAKE)
 
 
-def test_load_is_judged_over_all_cells_and_told_for_each() -> None:
+def test_the_cells_of_the_load_have_each_duration_once_a_block() -> None:
+    cells = grid_cells(seed=1, blocks=3)
+    for block in (cells[:6], cells[6:12], cells[12:]):
+        assert [duration for _, duration, _ in block] == list(DURATIONS)
+        assert len({blocked for blocked, _, _ in block}) == len({awake for _, _, awake in block}) == 6
+    assert grid_cells(seed=2, blocks=3) != cells
+
+
+def test_load_is_judged_in_sums_with_the_sizes_of_memberlist() -> None:
     scale = Scale(quick=True, seed=1)
-    loads = {"SWIM": (1_000, 50_000), "Lifeguard": (1_200, 50_000), "LHA-Suspicion": (1_250, 80_000)}
-    done = [(case, Disturbance(0, 0, *loads[case.configuration.preset])) for case in load_cases(scale)]
-    rows = judge_load(scale, done).rows
-    assert [(row.measured.value, row.verdict) for row in rows] == [
-        *((120.0, "fails"), (96.0, "reported"), *((120.0, "reported"),) * 3),
-        *((100.0, "holds"), (62.5, "reported"), *((100.0, "reported"),) * 3),
+    loads = {"SWIM": (1_000, 50_000), "Lifeguard": (1_200, 50_000), "LHA-Suspicion": (1_250, 55_000)}
+    done = [
+        (
+            case,
+            Disturbance(0, 0, *loads.get(case.configuration.preset, (1_000, 45_000)))
+            if case.memberlist_sizes
+            else Disturbance(0, 0, 2_000, 200_000),
+        )
+        for case in load_cases(scale)
     ]
+    rows = {row.what: row for row in judge_load(scale, done).rows}
+    assert rows["Lifeguard: messages, percent of SWIM's"].measured.value == pytest.approx(120.0)
+    assert rows["Lifeguard: messages, percent of SWIM's"].verdict == "fails"
+    assert rows["Lifeguard: bytes, percent of SWIM's"].verdict == "holds"
+    assert rows["LHA-Probe: bytes, percent of SWIM's"].measured.value == pytest.approx(90.0)
+    told = rows["LHA-Suspicion: messages, percent of those of a SWIM that passes on K confirmations"]
+    assert (told.measured.value, told.published) == (pytest.approx(100.0), 111.3)
+    assert rows["Lifeguard with updates of our size: bytes, percent of SWIM's"].measured.value == 100.0
+    assert rows["SWIM: bytes of a message"].measured.value == pytest.approx(50.0)
+
+
+def test_packets_are_as_large_as_those_of_memberlist() -> None:
+    assert packet_bytes((("ping", 1),)) == 26
+    assert packet_bytes((("ack", 1),)) == 151  # with a coordinate, which does not get shorter
+    many, one = packet_bytes((("suspect", 20),)), packet_bytes((("suspect", 1),))
+    assert one == 50
+    assert 5 * one < many < 10 * one  # they repeat each other's field names
+    assert lzw_bytes(b"a") == 4
+    assert lzw_bytes(b"ab" * 100) < 50
+
+
+def test_with_the_sizes_of_memberlist_agents_say_the_same() -> None:
+    ours, theirs = (
+        interval(IntervalCase(SWIM, 8, 2, 16.384, 0.064, 40.0, 1, memberlist_sizes=sizes))
+        for sizes in (False, True)
+    )
+    assert theirs.messages == pytest.approx(ours.messages, rel=0.05)
+    assert 0 < theirs.bytes < ours.bytes / 2
+
+
+def test_paired_runs_are_resampled_within_their_strata() -> None:
+    paired = Paired(["a", "a", "b", "b"], Random(1))
+    assert paired.percent([1.0, 1.0, 8.0, 8.0], [2.0, 2.0, 8.0, 8.0]) == Estimate(90.0, 90.0, 90.0, 4)
+    assert paired.difference([2.0] * 4, [1.0] * 4, [4.0] * 4).value == pytest.approx(25.0)
+    spread = Paired(["a", "b", "c", "d"], Random(1)).percent([1.0, 1.0, 8.0, 8.0], [2.0, 2.0, 8.0, 8.0])
+    assert spread.low < 90.0 < spread.high  # one of each: all are one stratum
+    with pytest.raises(ValueError, match="equally many"):
+        Paired(["a", "a", "b"], Random(1))
 
 
 def test_false_positives_are_told_for_each_speed_of_handling() -> None:

@@ -13,7 +13,7 @@ from reachp2p_sim.papers.probing import (
     measure_news,
     measure_probing,
     measure_rate,
-    rounds,
+    over_all_moments,
 )
 from reachp2p_sim.papers.swim import ROUNDS, bound, expected_rounds, expected_wait, false_rate
 
@@ -23,14 +23,23 @@ def test_the_formulas_have_the_limits_of_the_paper() -> None:
     assert expected_wait(10_000) == pytest.approx(1.0, abs=0.001)
     assert false_rate(0.1, 1) == pytest.approx(0.0653, abs=0.0001)
     assert false_rate(0.2, 3) == pytest.approx(0.0741, abs=0.0001)
-    assert [rounds(wait) for wait in (0.0, 0.4, 1.0, 1.1, 3.0)] == [1, 1, 1, 2, 3]
+
+
+def test_waits_are_averaged_over_all_moments() -> None:
+    # Moments from 0 to 2: half of them wait for less than a period, those of the first half for up to 1.5.
+    assert over_all_moments([1.5, 2.0, 9.0], 0.0, 2.0) == pytest.approx(
+        ((0.5 * 2 + 1.5) / 2, (1.125 + 0.125) / 2)
+    )
+    assert over_all_moments([1.5, 2.0, 9.0], 2.0, 1.0) == pytest.approx((7.0, 6.5))
+    assert over_all_moments([1.5], 1.0, 1.0) is None
 
 
 def test_a_member_is_probed_within_2n_minus_1_own_periods_by_everyone() -> None:
     shuffled = measure_probing(ProbingCase(seed=1, nodes=6, periods=120, round_robin=True))
     assert 6 <= shuffled.longest <= 11
     assert shuffled.gaps > 500
-    assert len(shuffled.waits) == 6 * 10
+    assert len(shuffled.waits) == len(shuffled.rounds) == 6 * 5
+    assert sum(shuffled.rounds) > sum(shuffled.waits)
     drawn = measure_probing(ProbingCase(seed=1, nodes=6, periods=120, round_robin=False))
     assert drawn.longest > 11  # which a list of members never lets happen
 
