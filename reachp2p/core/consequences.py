@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from reachp2p.core.events import MemberChanged, MemberState, NameShared, RecordChanged
 from reachp2p.core.ids import NodeId
 from reachp2p.core.membership.member import Member, Precedence
+from reachp2p.core.membership.probe import ProbeResult
 from reachp2p.core.membership.table import PRESENT, Change
 from reachp2p.core.parts import Parts
 from reachp2p.core.routing.instance import InstanceInfo
@@ -32,6 +33,18 @@ class Consequences:
         self._shared: dict[tuple[NodeId, NodeId], None] = {}
         self.alive_changed = False
         """The set of ALIVE members has changed since this was last cleared."""
+
+    def probed(self, result: ProbeResult, now: float) -> None:
+        """A probe round of ours has ended: what it says about its target, and about us."""
+        parts = self._parts
+        if not result.void:
+            answered, silent = result.helped, result.silent
+            if result.answered:
+                answered += (result.node,)
+            else:
+                silent += (result.node,)
+            parts.touch.on_round(answered, silent, now)
+        self.draw(parts.detector.on_probe(result, now), now)
 
     def draw(self, changes: Iterable[Change], now: float) -> None:
         """All consequences of changes of membership, in order."""
@@ -71,6 +84,7 @@ class Consequences:
         member, node = change.member, change.node
         parts.detector.end(node)
         parts.unsteady.forget(node)
+        parts.touch.forget(node)
         for lost in parts.store.open(node, member.life):
             self.unroute(lost.fact, now)
         if change.old_life is not None:
@@ -85,6 +99,7 @@ class Consequences:
         node = member.node
         parts.detector.forget(node)
         parts.unsteady.forget(node)
+        parts.touch.forget(node)
         for lost in parts.store.close(node):
             self.unroute(lost.fact, now)
         parts.routing.set_node(node, None)

@@ -409,7 +409,8 @@ class Engine:
         parts.detector.on_lag(seconds, now)
         parts.links.on_lag(seconds)
         for result in parts.prober.void_rounds():
-            self._consequences.draw(parts.detector.on_probe(result, now), now)
+            self._consequences.probed(result, now)
+        parts.touch.reset(now)
         if seconds >= self._settings.protocol.probe_interval:
             parts.effects.notify(Lagged(at=now, seconds=seconds))
 

@@ -128,6 +128,14 @@ class DrainFinished(Event, frozen=True, kw_only=True):
     unfinished: int
 
 
+class NodeIsolated(Event, frozen=True, kw_only=True):
+    """Nobody has answered this node in its last probe rounds: calls that only others could serve fail at once."""
+
+
+class IsolationEnded(Event, frozen=True, kw_only=True):
+    """Somebody answers this node again, or it has not run meanwhile and begins to look anew."""
+
+
 class ClockStepped(Event, frozen=True, kw_only=True):
     """Wall time moved by `seconds` against the steady clock. Only validity judgements are affected."""
 

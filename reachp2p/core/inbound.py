@@ -138,6 +138,8 @@ class Inbound:
             return
         for message in messages:
             self._message(message, source, life, data, now)
+        if parts.touch.is_lost:
+            parts.touch.on_heard(node, now)
         if member is not None and life == member.life:
             return  # nearly always: a life that is known never gets lower
         known = parts.table.get(node)
@@ -219,7 +221,9 @@ class Inbound:
             return
         result = parts.prober.on_ack(ack.nonce, source.node, life, source.address, now)
         if result is not None:
-            self._consequences.draw(parts.detector.on_probe(result, now), now)
+            self._consequences.probed(result, now)
+        else:
+            parts.touch.on_answer(source.node, now)  # late, or asked for outside of any round
 
     def _relayed_ack(self, message: RelayedAck, source: Source, life: Life, data: bytes, now: float) -> None:
         """An Ack that a helper forwards whole: signed by the target for the helper, its nonce is ours."""
@@ -238,7 +242,7 @@ class Inbound:
             return
         result = parts.prober.on_ack(ack.nonce, inner.node, inner.life, None, now, helper=source.node)
         if result is not None:
-            self._consequences.draw(parts.detector.on_probe(result, now), now)
+            self._consequences.probed(result, now)
 
     # Links
 
@@ -306,6 +310,7 @@ class Inbound:
             if up.address is not None:
                 member.answered_at(up.address)
             self._consequences.draw(parts.detector.on_alive_link(up.node, now), now)
+            parts.touch.on_answer(up.node, now)
         elif parts.life.is_running:
             self._hearing.ask_head(up.node, Source(up.node, link=up.link), now)
         parts.caller.on_link_up(up, now)

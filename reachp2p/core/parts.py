@@ -28,6 +28,7 @@ from reachp2p.core.registry.schemas import Schemas
 from reachp2p.core.registry.store import RecordStore
 from reachp2p.core.routing.router import Router
 from reachp2p.core.routing.table import RoutingTable
+from reachp2p.core.routing.touch import Touch
 from reachp2p.core.routing.unreached import Unreached
 from reachp2p.core.routing.unsteady import Unsteady
 from reachp2p.core.settings import Settings
@@ -143,6 +144,15 @@ class Parts:
         self.router = Router(self.routing, rng, counters)
         self.unreached = Unreached(self.routing, timers, counters)
         self.unsteady = Unsteady(self.routing, timers, counters, enabled=protocol.rules.damping)
+        self.touch = Touch(
+            self.routing,
+            node,
+            period=protocol.probe_interval,
+            effects=effects,
+            entropy=entropy,
+            counters=counters,
+            enabled=protocol.rules.touch,
+        )
 
         self.callee = Callee(
             protocol,

@@ -59,5 +59,7 @@ class Rules(msgspec.Struct, frozen=True):
     """Views are compared with a random member's on a timer (memberlist). Off: only for half a minute after a start."""
     damping: bool = True
     """Who is doubted or buried and comes back again and again is avoided by calls for a while (RFC 2439)."""
+    touch: bool = True
+    """A node that most others do not answer prefers, for calls, those that do."""
     recontact: bool = True
     """The dead, the unreached seeds and those of the address book are dialled for ever."""

@@ -104,7 +104,7 @@ class Timing:
     def _on_probe_ends(self, key: ProbeEnds, now: float) -> None:
         result = self._parts.prober.on_probe_ends(key.nonce)
         if result is not None:
-            self._consequences.draw(self._parts.detector.on_probe(result, now), now)
+            self._consequences.probed(result, now)
 
     def _on_relay_nack_due(self, key: RelayNackDue, now: float) -> None:
         relayed = self._parts.prober.on_relay_nack_due(key.nonce)

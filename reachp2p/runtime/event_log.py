@@ -9,10 +9,12 @@ from reachp2p.core.events import (
     CloneSeen,
     Event,
     Fenced,
+    IsolationEnded,
     Joined,
     Lagged,
     MemberChanged,
     NameShared,
+    NodeIsolated,
     Paused,
     Resumed,
     SeedUnreached,
@@ -88,6 +90,12 @@ class EventLog:
                 )  # Storage says it
             case NameShared():
                 self._say_shared(event)
+            case NodeIsolated():
+                logger.warning(
+                    "no other node answers this one: calls that only others could serve fail at once"
+                )
+            case IsolationEnded():
+                logger.info("other nodes answer again")
             case Lagged():
                 self._say_lagged(event)
             case _:

@@ -67,12 +67,18 @@ class RelayEnds(msgspec.Struct, frozen=True):
 
 
 class ProbeResult(msgspec.Struct, frozen=True):
-    """How a round ended. `void`: we were late ourselves, nothing can be concluded."""
+    """How a round ended. `void`: we were late ourselves, nothing can be concluded.
+
+    `helped`: helpers that have shown that they hear us, by the Ack that they brought or a Nack; `silent`: those that
+    sent neither in a round that has failed.
+    """
 
     node: NodeId
     life: Life
     answered: bool
     void: bool = False
+    helped: tuple[NodeId, ...] = ()
+    silent: tuple[NodeId, ...] = ()
 
 
 class Round(msgspec.Struct):
@@ -305,7 +311,8 @@ class Prober:
                 member.helper = self._last_helper = helper
         self._drop(nonce)
         self._health.better()
-        return ProbeResult(round_.node, round_.life, answered=True)
+        helped = (helper,) if helper is not None and helper in round_.helpers else ()
+        return ProbeResult(round_.node, round_.life, answered=True, helped=helped)
 
     def on_nack(self, nonce: bytes, helper: NodeId) -> None:
         """A helper works but has not heard the target."""
@@ -326,7 +333,12 @@ class Prober:
         # memberlist: a failed probe costs one per missing nack, and one if nobody could have sent a nack
         self._health.worse(min(missing, self._protocol.indirect_probes) if round_.helpers else 1)
         self._counters.add("probe.failed")
-        return ProbeResult(round_.node, round_.life, answered=False)
+        silent = tuple(node for node in round_.helpers if node not in round_.nacks)
+        if not self._protocol.rules.lha_probe:
+            silent = ()  # nobody sends Nacks
+        return ProbeResult(
+            round_.node, round_.life, answered=False, helped=tuple(round_.nacks), silent=silent
+        )
 
     def is_probing(self, node: NodeId) -> bool:
         """Whether a round with `node` is running."""

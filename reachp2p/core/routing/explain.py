@@ -11,15 +11,18 @@ from collections.abc import Collection
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import NodeId
-from reachp2p.core.routing.failure import ALREADY_TRIED, RouteFailed
+from reachp2p.core.routing.failure import ALREADY_TRIED, ISOLATED, RouteFailed
 from reachp2p.core.routing.instance import Instance
 from reachp2p.core.routing.policies import Account, Choice
 from reachp2p.core.routing.router import Router
-from reachp2p.core.routing.stages import Selector, Stage, Verdict, judge
+from reachp2p.core.routing.stages import Selector, Verdict, judge
+from reachp2p.core.routing.table import RoutingTable
 from reachp2p.core.views import CandidateView, Explanation
 
 RETRY = "retry"
 """The name, among the stages, of the rule that one call does not ask a node twice."""
+TOUCH = "touch"
+"""That of the rule that nobody is a last resort for a node that is isolated."""
 
 
 def explain(router: Router, query: RouteQuery, exclude: Collection[NodeId] = ()) -> Explanation:
@@ -43,8 +46,8 @@ def explain(router: Router, query: RouteQuery, exclude: Collection[NodeId] = ())
     shares = dict(zip(ask.keys, account.shares, strict=True)) if ask is not None else {}
     candidates = []
     for instance in table.known(selector):
-        is_candidate = ask is None or ask.get(instance.key) is not None
-        removed_by, why = _stage(table.stages, selector, instance, exclude, is_candidate)
+        is_candidate = not table.is_isolated if ask is None else ask.get(instance.key) is not None
+        removed_by, why = _stage(table, selector, instance, exclude, is_candidate)
         if instance is picked:
             why = f"{why}; {account.because}"
         candidates.append(
@@ -77,14 +80,14 @@ def explain(router: Router, query: RouteQuery, exclude: Collection[NodeId] = ())
 
 
 def _stage(
-    stages: tuple[Stage, ...],
+    table: RoutingTable,
     selector: Selector,
     instance: Instance,
     exclude: Collection[NodeId],
     is_candidate: bool,
 ) -> tuple[str | None, str]:
     """The stage that took an instance out, or None, and the words for it."""
-    verdict, stage = judge(stages, selector, instance)
+    verdict, stage = judge(table.stages, selector, instance)
     if stage is None:
         if instance.node in exclude:
             return RETRY, ALREADY_TRIED
@@ -96,4 +99,6 @@ def _stage(
         return RETRY, ALREADY_TRIED
     if is_candidate:
         return None, f"{why}, but nobody better is left"
+    if table.is_isolated:
+        return TOUCH, f"{why}; {ISOLATED}"
     return stage.name, f"{why}: skipped while another candidate exists"

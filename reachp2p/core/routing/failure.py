@@ -12,6 +12,7 @@ from reachp2p.errors import CallFailed, ErrorCode
 
 ALREADY_TRIED = "already tried"
 UNDOUBTED = "ALIVE as far as is known here"
+ISOLATED = "nobody answers this node, so the fault is probably here"
 _SIMILAR = 0.6
 """difflib's own cutoff for close matches: `text.sumarize` finds `text.summarize`, `summarize` too."""
 _CHEAP = 24
@@ -33,22 +34,25 @@ def no_candidate(
 ) -> RouteFailed:
     """Why no instance is left for `selector`. The code is that of the last stage that any instance reached.
 
-    `doubted`: instances that calls avoid do not count either, and those that nobody doubts are listed as such.
+    `doubted`: instances that calls avoid do not count either, and those that nobody doubts are listed as such. So it
+    is while this node is isolated, too.
     Looks at every instance under the name, and at every name if there is none: for the error path only.
     """
+    doubted = doubted or table.is_isolated
     depth = -1
     code = ErrorCode.UNKNOWN_TARGET
     reasons: dict[str, int] = {}
     for instance in table.known(selector):
         verdict, stage = judge(table.stages, selector, instance)
-        if doubted and verdict is not Verdict.REMOVE:
-            reached, found = len(table.stages), ErrorCode.NO_HEALTHY_INSTANCE
-            why = UNDOUBTED if stage is None else stage.why(selector, instance)
-        elif verdict is not Verdict.REMOVE or stage is None:
-            assert instance.node in exclude, "an instance that is placed and was not tried is a candidate"
-            reached, found, why = len(table.stages), ErrorCode.NO_HEALTHY_INSTANCE, ALREADY_TRIED
-        else:
+        if verdict is Verdict.REMOVE and stage is not None:
             reached, found, why = table.stages.index(stage), stage.code, stage.why(selector, instance)
+        else:
+            assert doubted or instance.node in exclude, "what is placed and was not tried is a candidate"
+            reached, found, why = len(table.stages), ErrorCode.NO_HEALTHY_INSTANCE, UNDOUBTED
+            if instance.node in exclude:
+                why = ALREADY_TRIED
+            elif stage is not None:
+                why = stage.why(selector, instance)
         if reached > depth:
             depth, code = reached, found
         if reached > 0:
@@ -58,7 +62,8 @@ def no_candidate(
     counted = sorted(reasons.items(), key=lambda item: (-item[1], item[0]))
     total = sum(reasons.values())
     words = ", ".join(f"{count} {why}" for why, count in counted)
-    return RouteFailed(code, f"no healthy instance of {selector}: {total} known ({words})")
+    isolated = f"; {ISOLATED}" if table.is_isolated else ""
+    return RouteFailed(code, f"no healthy instance of {selector}: {total} known ({words}){isolated}")
 
 
 def _unknown(table: RoutingTable, selector: Selector) -> str:

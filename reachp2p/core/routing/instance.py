@@ -46,7 +46,8 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     """One agent on one node at one moment. A change makes a new one: whoever holds one keeps the life it was picked in.
 
     `state`, `refused`, `node_name` and `node_life` are the node's as it is believed now (None: never heard of, or
-    forgotten); `unreached`: no link to it opens from here; `unsteady`: it comes and goes; `info.life` is the life that
+    forgotten); `unreached`: no link to it opens from here; `unsteady`: it comes and goes; `unanswered`: it has not
+    answered since this node is out of touch; `info.life` is the life that
     registered it.
     """
 
@@ -58,6 +59,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     info: InstanceInfo
     unreached: bool = False
     unsteady: bool = False
+    unanswered: bool = False
 
     @property
     def node(self) -> NodeId:

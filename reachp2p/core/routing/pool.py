@@ -71,6 +71,10 @@ class Candidates:
         return len(self.keys)
 
 
+NOBODY = Candidates([], [], last_resort=True)
+"""No candidate; never written to."""
+
+
 class Pool:
     """The instances for one selector.
 

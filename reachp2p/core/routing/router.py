@@ -83,7 +83,7 @@ class Router:
         exclude: Collection[NodeId] = (),
     ) -> tuple[Choice, Instance]:
         """What `pick` would pick, without picking it, or `RouteFailed` (1301, 1303, 1305)."""
-        candidates = pool.candidates(exclude) if pool is not None else None
+        candidates = self.table.candidates(pool, exclude) if pool is not None else None
         if pool is None or not candidates:
             raise no_candidate(self.table, selector, exclude) if exclude else self._failure(selector)
         choice = Choice(query, pool, candidates)

@@ -111,7 +111,8 @@ class Liveness:
     """Is its node there, in the life that registered it?
 
     DEAD, LEFT and unknown nodes and records of another life are out. SUSPECT nodes, nodes whose process answered by
-    refusal, nodes to which no link opens from here and nodes that come and go keep their place and are avoided.
+    refusal, nodes to which no link opens from here, nodes that come and go, and nodes that do not answer this one while
+    it is out of touch, keep their place and are avoided.
     """
 
     name = "liveness"
@@ -123,7 +124,7 @@ class Liveness:
         if state is MemberState.ALIVE or state is MemberState.SUSPECT:
             if instance.node_life != instance.info.life:
                 return Verdict.REMOVE
-            doubted = instance.refused or instance.unreached or instance.unsteady
+            doubted = instance.refused or instance.unreached or instance.unsteady or instance.unanswered
             return Verdict.AVOID if doubted or state is MemberState.SUSPECT else Verdict.PASS
         return Verdict.REMOVE
 
@@ -141,6 +142,8 @@ class Liveness:
                 return "not reached from here"
             if instance.unsteady and state is MemberState.ALIVE:
                 return "comes and goes"
+            if instance.unanswered and state is MemberState.ALIVE:
+                return "does not answer"
         return str(state.value)
 
 

@@ -11,16 +11,17 @@ are at most `pools_max`, the least recently used is dropped first (counter `rout
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from reachp2p.core.counters import Counters
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Life, NodeId
+from reachp2p.core.membership.table import PRESENT
 from reachp2p.core.ring.placement import InstanceKey, fingerprint
 from reachp2p.core.routing.instance import Instance, InstanceInfo
-from reachp2p.core.routing.pool import Pool
+from reachp2p.core.routing.pool import NOBODY, Candidates, Pool
 from reachp2p.core.routing.stages import STAGES, Selector, Stage, Verdict, judge
 
 POOLS_MAX = 1_024
@@ -40,6 +41,7 @@ class _Node(msgspec.Struct, gc=False):
     life: Life | None = None
     unreached: bool = False
     unsteady: bool = False
+    unanswered: bool = False
     agents: dict[str, Instance] = {}
 
 
@@ -62,6 +64,8 @@ class RoutingTable:
         stages: tuple[Stage, ...] = STAGES,
     ) -> None:
         self.version = 0
+        self.is_isolated = False
+        """Nobody answers this node: there is no last resort (`touch`)."""
         self.stages = stages
         self._counters = counters
         self._virtual_nodes = virtual_nodes
@@ -118,7 +122,7 @@ class RoutingTable:
         elif (entry.state, entry.refused, entry.name, entry.life) == (state, refused, node_name, life):
             return False
         if life != entry.life or (state is MemberState.ALIVE and entry.state is not state):
-            entry.unreached = False  # it has told news of itself since
+            entry.unreached = entry.unanswered = False  # it has told news of itself since
         if life != entry.life:
             entry.unsteady = False
         entry.state, entry.refused, entry.name, entry.life = state, refused, node_name, life
@@ -146,6 +150,25 @@ class RoutingTable:
         self._rejudge(entry)
         self.version += 1
         return True
+
+    def set_unanswered(self, node: NodeId, unanswered: bool) -> bool:
+        """Whether a node has not answered since this one is out of touch; false if that is not new, or it not known."""
+        entry = self._nodes.get(node)
+        if entry is None or entry.unanswered is unanswered:
+            return False
+        entry.unanswered = unanswered
+        self._rejudge(entry)
+        self.version += 1
+        return True
+
+    def set_isolated(self, isolated: bool) -> None:
+        """Whether nobody answers this node."""
+        self.is_isolated = isolated
+        self.version += 1
+
+    def present(self) -> list[NodeId]:
+        """The nodes that are ALIVE or SUSPECT, this one among them, in the order in which they came."""
+        return [node for node, entry in self._nodes.items() if entry.state in PRESENT]
 
     @property
     def nodes(self) -> int:
@@ -248,7 +271,12 @@ class RoutingTable:
     def routable(self, capability: str) -> Sequence[Instance]:
         """The instances that a call of `capability` could go to now, in key order. Valid until the table changes."""
         pool = self.pool(Selector(capability, None))
-        return pool.candidates().items if pool is not None else ()
+        return self.candidates(pool).items if pool is not None else ()
+
+    def candidates(self, pool: Pool, exclude: Collection[NodeId] = ()) -> Candidates:
+        """Who may be asked of a pool: `Pool.candidates`, but nobody as a last resort while this node is isolated."""
+        found = pool.candidates(exclude)
+        return NOBODY if found.last_resort and self.is_isolated else found
 
     def undoubted(self, capability: str) -> Sequence[Instance]:
         """Those of `routable` that no stage avoids. Valid until the table changes."""
@@ -309,4 +337,5 @@ def _instance(key: InstanceKey, entry: _Node, info: InstanceInfo) -> Instance:
         info=info,
         unreached=entry.unreached,
         unsteady=entry.unsteady,
+        unanswered=entry.unanswered,
     )

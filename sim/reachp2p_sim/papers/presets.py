@@ -26,6 +26,7 @@ MEMBERLIST_RULES = Rules(
     helpers_told=False,
     answers=False,
     damping=False,
+    touch=False,
     recontact=False,
 )
 """What memberlist has: SWIM with gossip of its own, push-pull, and Lifeguard. Its probe over TCP is left out: none of

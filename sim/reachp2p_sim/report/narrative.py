@@ -337,6 +337,8 @@ _SAYINGS: dict[str, Callable[[str], str]] = {
         f"{name} could not write to its disk; what was to follow that write was not sent."
     ),
     "Lagged": lambda name: f"{name} notices that its timers fired late and doubts itself first.",
+    "NodeIsolated": lambda name: f"{name} notices that nobody answers it any more.",
+    "IsolationEnded": lambda name: f"{name} is answered again.",
     "NameShared": lambda name: f"{name} sees two keys under one display name.",
 }
 
