@@ -1,0 +1,141 @@
+"""Regular comparisons of views: with whom, and with whom instead when the member that chance chose is not there."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+from reachp2p.core.counters import Counters
+from reachp2p.core.ids import Address, LinkId, NodeId
+from reachp2p.core.membership.table import MemberTable
+from reachp2p.core.parts import Parts
+from reachp2p.core.timers import Timers
+from reachp2p.core.upkeep import Upkeep
+from tests.support import Author, Steady, node_id, settings
+
+OWN = 50
+
+
+class First(Steady):
+    """Chance that always takes the first."""
+
+    def randrange(self, stop: int, /) -> int:
+        return 0
+
+
+class Links:
+    """Links and dials, by node; a dial stays under way until the test says how it ends."""
+
+    def __init__(self) -> None:
+        self.open: dict[NodeId, LinkId] = {}
+        self.dialled: list[NodeId] = []
+
+    def link_to(self, node: NodeId) -> LinkId | None:
+        return self.open.get(node)
+
+    def linked(self) -> list[NodeId]:
+        return list(self.open)
+
+    def ensure(self, node: NodeId, addresses: tuple[Address, ...], now: float) -> LinkId | None:
+        self.dialled.append(node)
+        return LinkId(len(self.dialled))
+
+
+class Exchanges:
+    """Who was begun with."""
+
+    def __init__(self) -> None:
+        self.begun: list[NodeId] = []
+
+    def begin(self, link: LinkId, node: NodeId, now: float) -> None:
+        self.begun.append(node)
+
+
+class Office:
+    """The upkeep of a node that knows some members."""
+
+    def __init__(self, *numbers: int) -> None:
+        self.counters = Counters()
+        self.links = Links()
+        self.exchanges = Exchanges()
+        own = settings(OWN)
+        self.table = MemberTable(node_id(OWN), own.protocol.members_max, self.counters)
+        for number in numbers:
+            self.table.merge(Author(number).head(), 0.0)
+        nothing = SimpleNamespace(stop=lambda: None)
+        parts = SimpleNamespace(
+            settings=own,
+            timers=Timers(),
+            rng=First(),
+            counters=self.counters,
+            table=self.table,
+            links=self.links,
+            sync=self.exchanges,
+            prober=nothing,
+            contacts=nothing,
+            detector=nothing,
+        )
+        unused: Any = None
+        self.upkeep = Upkeep(cast(Parts, parts), unused, unused, unused)
+
+    def link(self, number: int) -> None:
+        """There is a link to a member, and it has answered over it."""
+        self.links.open[node_id(number)] = LinkId(number)
+        self.has_answered(number)
+
+    def has_answered(self, number: int) -> None:
+        member = self.table.get(node_id(number))
+        assert member is not None
+        member.answered_at(member.addresses[0])
+
+    def compare(self, number: int) -> None:
+        """Another exchange than the regular one begins, such as a pull or a comparison that heads asked for."""
+        member = self.table.get(node_id(number))
+        assert member is not None
+        self.upkeep.sync_with(member, 1.0)
+
+
+def test_if_the_member_that_chance_chose_is_not_reached_one_that_has_answered_is_compared_with() -> None:
+    office = Office(1, 2, 3)
+    office.has_answered(3)
+    office.upkeep.on_push_pull_due(0.0)
+    assert office.links.dialled == [node_id(1)]
+    office.upkeep.on_link_down(node_id(1), 5.0)
+    assert office.links.dialled == [node_id(1), node_id(3)]
+    assert office.counters.value("sync.instead") == 1
+
+
+def test_another_exchange_meanwhile_does_not_cancel_the_second_choice() -> None:
+    office = Office(1, 2, 3)
+    office.upkeep.on_push_pull_due(0.0)
+    office.link(2)
+    office.compare(2)
+    assert office.exchanges.begun == [node_id(2)]
+    office.upkeep.on_link_down(node_id(1), 5.0)
+    assert office.exchanges.begun == [node_id(2), node_id(2)]
+    assert office.counters.value("sync.instead") == 1
+
+
+def test_there_is_one_second_choice_and_none_after_a_comparison_over_a_link() -> None:
+    office = Office(1, 2)
+    office.has_answered(2)
+    office.upkeep.on_push_pull_due(0.0)
+    office.upkeep.on_link_down(node_id(1), 5.0)
+    office.upkeep.on_link_down(node_id(2), 10.0)
+    office.upkeep.on_link_down(node_id(1), 15.0)
+    assert office.counters.value("sync.instead") == 1
+    office.link(1)
+    office.upkeep.on_push_pull_due(20.0)
+    assert office.exchanges.begun == [node_id(1)]
+    del office.links.open[node_id(1)]
+    office.upkeep.on_link_down(node_id(1), 25.0)
+    assert office.counters.value("sync.instead") == 1
+
+
+def test_who_has_stopped_compares_with_nobody() -> None:
+    office = Office(1, 2)
+    office.has_answered(2)
+    office.upkeep.on_push_pull_due(0.0)
+    office.upkeep.stop()
+    office.upkeep.on_link_down(node_id(1), 5.0)
+    assert office.links.dialled == [node_id(1)]
