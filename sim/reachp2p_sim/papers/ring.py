@@ -25,6 +25,7 @@ from reachp2p_sim.papers.base import (
     at_most,
 )
 from reachp2p_sim.papers.figure import Axis, Series, chart
+from reachp2p_sim.papers.random_rings import VIRTUAL_NODES, instances, ring_of, root
 from reachp2p_sim.papers.ring_loads import (
     judge_loads,
     judge_weights,
@@ -35,7 +36,6 @@ from reachp2p_sim.papers.ring_loads import (
 )
 from reachp2p_sim.papers.ring_movement import judge_movement, measure_movement, movement_cases
 from reachp2p_sim.papers.ring_theory import chance_of_largest, fewest_hits, largest_at
-from reachp2p_sim.papers.rings import VIRTUAL_NODES, instances, ring_of, root
 
 RINGS_PER_CASE = 25
 

@@ -11,7 +11,7 @@ from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.ring.ring import Ring
 from reachp2p_sim.measuring import confidence
 from reachp2p_sim.papers.base import Findings, Row, Scale, around, at_most
-from reachp2p_sim.papers.rings import VIRTUAL_NODES, instances, ring_of, root
+from reachp2p_sim.papers.random_rings import VIRTUAL_NODES, instances, ring_of, root
 
 
 class LoadCase(msgspec.Struct, frozen=True):

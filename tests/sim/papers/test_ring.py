@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 
 import pytest
+from reachp2p_sim.papers.random_rings import instances, ring_of
 from reachp2p_sim.papers.ring import BalanceCase, measure_balance
 from reachp2p_sim.papers.ring_loads import LoadCase, measure_loads
 from reachp2p_sim.papers.ring_movement import MovementCase, _movement, measure_movement
 from reachp2p_sim.papers.ring_theory import chance_of_largest, fewest_hits, largest_at
-from reachp2p_sim.papers.rings import instances, ring_of
 
 
 def test_movement_is_that_of_the_whole_circle() -> None:
