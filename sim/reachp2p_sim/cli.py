@@ -1,14 +1,15 @@
 """The command line `reachp2p-sim`. Data on stdout, messages on stderr.
 
 Exit codes: 0 every checker passed, 1 a promise was broken (or the core raised), 2 the command was wrong,
-3 what was begun could not be finished and can be gone on with, 130 Ctrl-C.
+3 what was begun could not be finished and can be gone on with, 130 Ctrl-C or SIGTERM.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -64,6 +65,7 @@ def _options(
 
 def main() -> int:
     """Run the command line; every way it can end is one exit code and at most one message."""
+    before = signal.signal(signal.SIGTERM, _end_as_by_ctrl_c)
     try:
         code = _run()
         sys.stdout.flush()
@@ -72,9 +74,16 @@ def main() -> int:
     except OSError as error:  # a full disk under stdout, most of all
         say(f"{error.filename or 'stdout'}: {error.strerror or error}")
         code = UNFINISHED
+    finally:
+        signal.signal(signal.SIGTERM, before)
     if code == UNFINISHED:
         _give_up_stdout()
     return code
+
+
+def _end_as_by_ctrl_c(*_: object) -> NoReturn:
+    """A command that is told to end does what it does after Ctrl-C: keep what it has, and say how to go on."""
+    raise KeyboardInterrupt
 
 
 def _run() -> int:

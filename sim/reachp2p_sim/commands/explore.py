@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -12,18 +13,24 @@ import typer
 
 from reachp2p_sim.commands.shared import (
     FAIL,
+    INTERRUPTED,
+    RUNS_KEPT,
     STORE,
     STORE_VARIABLE,
     UNFINISHED,
     AsJson,
+    KeepRuns,
     MutantName,
     leave,
+    may_write,
     print_json,
+    say,
     usage,
 )
 
 if TYPE_CHECKING:
     from reachp2p_sim.campaign.explore import Bounds, Found
+    from reachp2p_sim.results.store import Store
     from reachp2p_sim.running.run import RunConfig
 
 STORED_MAX = 10
@@ -44,34 +51,57 @@ def explore(
     store: Annotated[
         Path, typer.Option(envvar=STORE_VARIABLE, help="Where failing runs are kept with a report.")
     ] = STORE,
+    keep: KeepRuns = RUNS_KEPT,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Write what --json prints into this file, too, also if it is stopped."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw runs until the time is over: nodes, weather, constants, and how many faults of which kinds."""
+    """Draw runs until the time is over: nodes, weather, constants, and how many faults of which kinds.
+
+    Each failure is told at once. Stopped by Ctrl-C or SIGTERM, it sums up what it has seen.
+    """
     from reachp2p_sim.campaign.explore import Found, drawn
     from reachp2p_sim.campaign.pool import WorkersFailed
+    from reachp2p_sim.results.files import said_of, write_whole
     from reachp2p_sim.running.run import UsageError, check
 
     chosen = time.time_ns() % 2**31 if seed is None else seed
     found = Found(chosen)
+    stopped_by: str | None = None
+    code = UNFINISHED
     try:
         bounds = _bounds(duration, runs)
         check(drawn(chosen, 0, mutant))
+        if out is not None:
+            may_write(out)
+        keeper = _prepared(store)
         print(f"exploring from seed {chosen}", file=sys.stderr)
-        _explore(bounds, found, mutant, workers or os.cpu_count() or 1, store, as_json)
+        _explore(bounds, found, mutant, workers or os.cpu_count() or 1, keeper, keep, as_json)
     except UsageError as error:
         usage(str(error))
     except WorkersFailed as error:
-        leave(str(error), UNFINISHED)
+        stopped_by = str(error)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        stopped_by, code = "interrupted", INTERRUPTED
     if as_json:
         print_json(found.to_json())
     else:
         _print(found)
+    if out is not None:
+        try:
+            write_whole(out, json.dumps(found.to_json(), indent=2, ensure_ascii=False).encode())
+        except OSError as error:
+            say(said_of(error))
+    if stopped_by is not None:
+        say(stopped_by)
     if found.failed or found.lost:
         raise typer.Exit(FAIL)
     if not found.runs:
         leave("no run has ended, so nothing is known", UNFINISHED)
+    if stopped_by is not None:
+        raise typer.Exit(code)
 
 
 def _bounds(duration: str, runs: int | None) -> Bounds:
@@ -87,29 +117,42 @@ def _bounds(duration: str, runs: int | None) -> Bounds:
     return Bounds(seconds=seconds)
 
 
+def _prepared(folder: Path) -> Store:
+    from reachp2p_sim.results.store import Store, StoreError
+    from reachp2p_sim.running.run import UsageError
+
+    store = Store(folder)
+    try:
+        store.prepare()
+    except StoreError as error:
+        raise UsageError(str(error)) from error
+    return store
+
+
 def _explore(
-    bounds: Bounds, found: Found, mutant: str | None, workers: int, store: Path, as_json: bool
+    bounds: Bounds, found: Found, mutant: str | None, workers: int, store: Store, keep: int, as_json: bool
 ) -> None:
     from reachp2p_sim.campaign.pool import Pool
 
+    out = sys.stderr if as_json else sys.stdout
     with Pool(workers, RUN_SECONDS_MAX) as pool:
         for outcome in pool.outcomes(bounds.tasks(found.seed, mutant)):
             failure = found.take(outcome)
             if failure is None:
                 continue
-            if failure["what"] != "lost" and found.failed <= STORED_MAX:
-                failure["store"] = _keep(outcome[0].config, store)
-            out = sys.stderr if as_json else sys.stdout
             print(f"FAIL {failure['what']}: {failure['message']}", file=out)
-            if failure.get("store"):
-                print(f"  report  {failure['store']}", file=out)
             print(f"  replay: {failure['replay']}", file=out, flush=True)
+            if failure["what"] != "lost" and found.failed <= STORED_MAX:
+                failure["store"] = _keep(outcome[0].config, store, keep)
+                if failure["store"] is not None:
+                    print(f"  report  {failure['store']}", file=out, flush=True)
 
 
-def _keep(config: RunConfig, store: Path) -> str | None:
+def _keep(config: RunConfig, store: Store, keep: int) -> str | None:
     """Run it once more, recorded, and keep its report; returns the folder, or None if it could not be kept."""
+    from reachp2p_sim.commands.run import said_of_removed
     from reachp2p_sim.recording import Recorder
-    from reachp2p_sim.results.store import Store, StoreError
+    from reachp2p_sim.results.store import StoreError
     from reachp2p_sim.running.run import run_scenario
 
     recorder = Recorder()
@@ -117,10 +160,12 @@ def _keep(config: RunConfig, store: Path) -> str | None:
     result = run_scenario(config, attach=recorder.attach)
     recorder.finish(result)
     try:
-        return str(Store(store).write(config, result, recorder, time.monotonic() - began_at))
+        folder = store.write(config, result, recorder, time.monotonic() - began_at)
+        said_of_removed(store.prune(folder.parent, keep))
     except StoreError as error:
-        print(f"reachp2p-sim: {error}", file=sys.stderr)
+        say(str(error))
         return None
+    return str(folder)
 
 
 def _print(found: Found) -> None:

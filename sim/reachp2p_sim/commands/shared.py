@@ -15,7 +15,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 PASS, FAIL, USAGE, UNFINISHED, INTERRUPTED = 0, 1, 2, 3, 130
-"""Every promise kept; one broken, or the core raised; wrong usage; unfinished and can be gone on with; Ctrl-C."""
+"""Every promise kept; one broken, or the core raised; wrong usage; unfinished, to be gone on with; Ctrl-C, SIGTERM."""
 
 Nodes = Annotated[int | None, typer.Option(help="How many nodes; the scenario's own number if not given.")]
 MutantName = Annotated[str | None, typer.Option("--mutant", help="Run a deliberately broken core.")]

@@ -197,10 +197,8 @@ def _write_packed(path: Path, parts: Iterable[str]) -> None:
 
 
 def _age(folder: Path) -> tuple[str, int]:
-    """Later is larger; of two runs of one seed in one second the one with the larger number."""
-    stamp, _, rest = folder.name.partition("-")
-    _, _, number = rest.partition("-")
-    return stamp, int(number or 1)
+    """Later is larger; of two runs in one second the one that was completed last."""
+    return folder.name.partition("-")[0], folder.stat().st_mtime_ns
 
 
 def _free(scenario: Path, name: str) -> Path:

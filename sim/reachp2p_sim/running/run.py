@@ -63,7 +63,7 @@ class RunResult:
     steps: dict[str, int]
     """How many steps of each kind were performed."""
     remarks: list[str]
-    """What a person should know besides: steps of a file that came later than they were due."""
+    """What a person should know besides: steps of a file that came later than `not_before` says."""
 
     def to_json(self) -> dict[str, Any]:
         """All fields, as plain data."""

@@ -32,15 +32,16 @@
     stays = 20
     measure = "healed_after"
 
-Any step may have `at`, the time in run seconds at which it is due; it waits for that, and is done at once if an
-`expect` before it took longer. Three words stand for several steps: `grow` (`within`, `work`), `repeat` (`times`,
-`steps`), and `heal-everything`. Kinds of steps are in `steps/`; files are read and checked in `scenario_reading`.
+Any step may have `at`, the time in run seconds at which it is due: the story waits for that, and fails if the steps
+before it took longer. With `not_before` instead, it is done at once then. Three words stand for several steps: `grow`
+(`within`, `work`), `repeat` (`times`, `steps`), and `heal-everything`. Kinds of steps are in `steps/`; files are read
+and checked in `scenario_reading`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import msgspec
@@ -90,6 +91,8 @@ class Timed:
 
     step: Step
     at: float | None = None
+    may_be_late: bool = False
+    """Whether it is done at once if that time has passed (`not_before`), or else the story fails (`at`)."""
     place: str = field(default="", compare=False)
     """Where it stands in its file, for messages: file and number, of repeated steps and words for several `2.1`."""
 
@@ -129,15 +132,12 @@ def _written_out(
         raise ScenarioInvalid(f'{where}: it needs do = "…", one of: {", ".join(sorted([*KINDS, *MACROS]))}')
     table = _filled(table, where, {**options, "nodes": nodes})
     word = table["do"]
-    at = table.pop("at", None)
-    if at is not None and (isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at < 1e9):
-        raise ScenarioInvalid(f"{where} ({word}): at = {at!r}: a time in seconds from the start is wanted")
+    at, may_be_late = _time(table, f"{where} ({word})")
     if word in MACROS:
         only(table, ("do", *MACROS[word]), where, word)
-        first = True
         for timed in _macro(word, table, where, nodes, options):
-            yield Timed(timed.step, at if first and at is not None else timed.at, timed.place)
-            first = False
+            yield timed if at is None else replace(timed, at=at, may_be_late=may_be_late)
+            at = None  # of several steps the first waits
         return
     if word not in KINDS:
         known = ", ".join(sorted([*KINDS, *MACROS]))
@@ -148,9 +148,22 @@ def _written_out(
         if machines in table:
             table[machines] = as_selection(table[machines])
     try:
-        yield Timed(msgspec.convert(table, kind), at, where)
+        yield Timed(msgspec.convert(table, kind), at, may_be_late, where)
     except (msgspec.ValidationError, ValueError) as error:
         raise ScenarioInvalid(f"{where} ({word}): {error}") from error
+
+
+def _time(table: dict[str, Any], where: str) -> tuple[float | None, bool]:
+    """When a step is due, if that is said, and whether it may come later; taken out of its table."""
+    if "at" in table and "not_before" in table:
+        raise ScenarioInvalid(
+            f"{where}: at (then and not later) or not_before (then or later): leave one out"
+        )
+    key = "not_before" if "not_before" in table else "at"
+    at = table.pop(key, None)
+    if at is not None and (isinstance(at, bool) or not isinstance(at, int | float) or not 0 <= at < 1e9):
+        raise ScenarioInvalid(f"{where}: {key} = {at!r}: a time in seconds from the start is wanted")
+    return at, key == "not_before"
 
 
 def _macro(
@@ -257,7 +270,8 @@ def write_scenario(
 
 
 def _table(timed: Timed) -> dict[str, Any]:
-    table: dict[str, Any] = {} if timed.at is None else {"at": timed.at}
+    key = "not_before" if timed.may_be_late else "at"
+    table: dict[str, Any] = {} if timed.at is None else {key: timed.at}
     table["do"] = timed.step.word()
     for column in msgspec.structs.fields(type(timed.step)):
         value = getattr(timed.step, column.name)

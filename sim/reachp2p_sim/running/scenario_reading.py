@@ -156,11 +156,12 @@ class _Following:
 
     def _check_time(self, timed: Timed) -> None:
         if timed.at is not None:
-            if timed.at < self._earliest:
+            if timed.at < self._earliest and not timed.may_be_late:
                 raise ValueError(
-                    f"at = {timed.at:g} is in the past: the steps before it take until {self._earliest:g} s at least"
+                    f"at = {timed.at:g} is in the past: the steps before it take until {self._earliest:g} s at least; "
+                    "write a later time, or not_before if it may come later"
                 )
-            self._earliest = timed.at
+            self._earliest = max(self._earliest, timed.at)
         if isinstance(timed.step, Run) and not isinstance(timed.step.seconds, str):
             self._earliest += timed.step.seconds
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.machines.host import Host
-from reachp2p_sim.running.scenario_file import ScenarioFile, ScenarioInvalid, Value, steps_of
+from reachp2p_sim.running.scenario_file import ScenarioFile, ScenarioInvalid, Timed, Value, steps_of
 from reachp2p_sim.steps.selection import StepImpossible
 from reachp2p_sim.world.agreement import converged
 from reachp2p_sim.world.violation import Violation
@@ -147,13 +147,7 @@ def from_file(file: ScenarioFile) -> Scenario:
     def story(world: World, options: Options) -> None:
         world.groups.update(file.groups)
         for timed in steps_of(file, options.nodes, options.values):
-            if timed.at is not None:
-                if timed.at < world.now - LATE:
-                    what = f"{timed.place}, {timed.step.text()}"
-                    world.remarks.append(
-                        f"{what}: it was due at {timed.at:g} s and came at {world.now:.3f} s"
-                    )
-                world.run_to(timed.at)
+            _wait_for(world, timed)
             try:
                 world.perform(timed.step)
             except StepImpossible as error:
@@ -175,6 +169,23 @@ def from_file(file: ScenarioFile) -> Scenario:
         file=file,
         group=file.group,
     )
+
+
+def _wait_for(world: World, timed: Timed) -> None:
+    """Let time pass until a step is due. Raises `Violation` if that moment has passed and the step may not be late."""
+    if timed.at is None:
+        return
+    if timed.at < world.now - LATE:
+        what = f"{timed.place}, {timed.step.text()}"
+        if not timed.may_be_late:
+            raise Violation(
+                "scenario",
+                f"{what}: it is due at {timed.at:g} s, and what the story waited for before it took until "
+                f"{world.now:.3f} s; write a later time, or not_before if it may come later",
+                world.now,
+            )
+        world.remarks.append(f"{what}: not before {timed.at:g} s, and it came at {world.now:.3f} s")
+    world.run_to(timed.at)
 
 
 def add_file(file: ScenarioFile) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
@@ -69,6 +69,11 @@ class Case:
         """The same without what came after a moment, ended at the next whole second."""
         steps = tuple(timed for timed in self.steps if _at(timed) <= failed_at)
         return replace(self, steps=steps, ends_at=min(self.ends_at, float(ceil(failed_at))))
+
+    def as_performed(self, performed: Sequence[Performed]) -> Case:
+        """The same with the times at which its first steps were done: later than theirs if an `expect` took longer."""
+        done = [Timed(timed.step, when.at) for timed, when in zip(self.steps, performed, strict=False)]
+        return replace(self, steps=(*done, *self.steps[len(done) :]))
 
     def shifted(self, number: int, gap: float) -> Case:
         """The same with another time between a step (or the start) and the one before; all later ones move along."""

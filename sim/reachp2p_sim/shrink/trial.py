@@ -155,7 +155,9 @@ class Trial:
         if failure is None or not failure.is_like(self.failure, self._alike):
             return False
         self.result = result
-        self.case = case if failure.what == DETERMINISM else case.until(worlds[-1].now)
+        if failure.what != DETERMINISM:
+            case = case.as_performed(worlds[-1].performed).until(worlds[-1].now)
+        self.case = case
         return True
 
     def _run(self, case: Case, worlds: list[World]) -> RunResult:

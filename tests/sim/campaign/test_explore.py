@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -99,6 +102,10 @@ def test_the_command_prints_and_keeps_what_fails(
         "1",
         "--mutant",
         "call-ends-twice",
+        "--keep",
+        "1",
+        "--out",
+        str(tmp_path / "found.json"),
         "--json",
     )
     assert command(*words) == 1
@@ -107,7 +114,10 @@ def test_the_command_prints_and_keeps_what_fails(
     assert (told["seed"], told["runs"], told["failed"]) == (5, 2, 2)
     for failure in told["failures"]:
         assert f"replay: {failure['replay']}" in captured.err
-        assert (tmp_path / failure["store"] / "report.html").exists()
+    assert json.loads((tmp_path / "found.json").read_text()) == told
+    older, newer = (tmp_path / failure["store"] for failure in told["failures"])
+    assert (newer / "report.html").exists()
+    assert not older.exists(), "of the failures as many are kept as were asked for"
 
 
 def test_a_time_that_is_none_is_refused(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,6 +136,33 @@ def test_an_exploration_that_is_interrupted_before_any_run_has_ended_is_no_succe
     captured = capsys.readouterr()
     assert captured.out == "0 runs from seed 3: 0 failed, 0 lost; 0 s simulated in 0 s of CPU\n"
     assert captured.err.splitlines()[1:] == [
-        "interrupted",
+        "reachp2p-sim: interrupted",
         "reachp2p-sim: no run has ended, so nothing is known",
     ]
+
+
+def test_an_exploration_that_is_told_to_end_sums_up_what_it_has_seen(tmp_path: Path) -> None:
+    words = ("explore", "--for", "10m", "--seed", "5", "--workers", "1", "--mutant", "call-ends-twice")
+    with subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "reachp2p_sim",
+            *words,
+            "--store",
+            str(tmp_path),
+            "--out",
+            str(tmp_path / "found.json"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as exploring:
+        assert exploring.stdout is not None
+        assert exploring.stdout.readline().startswith("FAIL single_outcome: ")
+        exploring.send_signal(signal.SIGTERM)
+        out, err = exploring.communicate(timeout=60)
+    assert exploring.returncode == 1
+    assert " runs from seed 5: " in out
+    assert err.endswith("reachp2p-sim: interrupted\n")
+    assert json.loads((tmp_path / "found.json").read_text())["failed"] >= 1

@@ -183,13 +183,37 @@ def test_what_depends_on_the_run_is_refused_when_the_step_comes(tmp_path: Path) 
         run_scenario(RunConfig(str(path)))
 
 
-def test_a_step_that_comes_late_because_of_what_was_waited_for_is_told(tmp_path: Path) -> None:
+def test_a_story_fails_if_a_step_cannot_come_when_it_is_due(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(
         HEAD + step('do = "expect"', 'condition = "agreed"', "stays = 2", 'do = "weather"', "at = 1.5")
     )
-    (remark,) = run_scenario(RunConfig(str(path))).remarks
-    assert remark.startswith(f"{path}: step 3, weather: it was due at 1.5 s and came at ")
+    result = run_scenario(RunConfig(str(path)))
+    assert result.verdict == "fail"
+    assert result.violation is not None
+    assert result.violation["checker"] == "scenario"
+    assert result.violation["message"].startswith(
+        f"{path}: step 3, weather: it is due at 1.5 s, and what the story waited for before it took until "
+    )
+
+
+def test_a_step_that_may_come_later_is_done_then_and_that_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        HEAD
+        + step('do = "expect"', 'condition = "agreed"', "stays = 2", 'do = "weather"', "not_before = 1.5")
+    )
+    result = run_scenario(RunConfig(str(path)))
+    assert result.verdict == "pass"
+    (remark,) = result.remarks
+    assert remark.startswith(f"{path}: step 3, weather: not before 1.5 s, and it came at ")
+
+
+def test_a_step_that_may_come_later_waits_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(HEAD + step('do = "weather"', "not_before = 9"))
+    result = run_scenario(RunConfig(str(path)))
+    assert (result.simulated_seconds, result.remarks) == (9.0, [])
 
 
 CHECKER = """

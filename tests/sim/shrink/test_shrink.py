@@ -18,6 +18,7 @@ from reachp2p_sim.shrink.trial import Budget, Failure, StoryDemands, Trial
 from reachp2p_sim.steps.paths import Heal, Partition
 from reachp2p_sim.steps.processes import AddNodes, Clone, Crash, Pause, Restart, Start
 from reachp2p_sim.steps.work import OfferAgent
+from reachp2p_sim.world.world import Performed
 
 NODES_MAX, FAULTS_MAX = 6, 5
 """What a person can read."""
@@ -98,6 +99,13 @@ def test_what_came_after_the_failure_is_cut_off() -> None:
     cut = STORY.until(29.3)
     assert words(cut) == words(STORY)[:4]
     assert cut.ends_at == 30.0
+
+
+def test_steps_have_the_times_at_which_they_were_done() -> None:
+    done = [Performed(0, 0.0, STORY.steps[0].step), Performed(1, 10.25, STORY.steps[1].step)]
+    timed = STORY.as_performed(done)
+    assert [one.at for one in timed.steps] == [0.0, 10.25, *(one.at for one in STORY.steps[2:])]
+    assert [one.step for one in timed.steps] == [one.step for one in STORY.steps]
 
 
 def test_a_step_is_made_simpler_one_thing_at_a_time() -> None:
