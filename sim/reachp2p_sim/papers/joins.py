@@ -1,4 +1,8 @@
-"""Seventeen members join one after the other while every tenth datagram is lost (SWIM §5.4)."""
+"""Seventeen members join one after the other while every tenth datagram is lost (SWIM §5.4).
+
+They join the group: a newcomer's first contact is a member of it, drawn at random. Were it always the first process of
+all, newcomers would sooner or later join through one that the others have buried, and be known to nobody.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from reachp2p_sim.measuring import confidence
 from reachp2p_sim.network.conditions import Conditions
 from reachp2p_sim.papers import presets
 from reachp2p_sim.papers.base import Findings, Row, Scale, at_least, at_most
+from reachp2p_sim.world.acts import SEEDS
 from reachp2p_sim.world.world import World
 
 
@@ -34,6 +39,9 @@ class Joins(msgspec.Struct, frozen=True):
 
 JOINERS, JOIN_EVERY, JOIN_SECONDS, JOIN_LOSS = 17, 5.0, 175.0, 0.1
 VARIANTS = ("Basic", "+Inf", "+Inf+Susp", "reachp2p")
+SEEDS_FEW, SEEDS_MANY = (5, 40), (40, 200)
+"""In a quick run and a full one; many of the two variants whose groups are small, which differ little."""
+PRESENT = (MemberState.ALIVE, MemberState.SUSPECT)
 
 
 def join_protocol(variant: str) -> Protocol:
@@ -60,18 +68,31 @@ def measure_joins(case: JoinCase) -> Joins:
 
     world.on_event.append(note)
     peak = 0.0
+    chance = world.randomness.stream("first contacts")
     while world.now < JOIN_SECONDS:
         if len(world.nodes) < JOINERS:
+            if world.nodes:
+                world.set_name(SEEDS, [chance.choice(_members(world))])
             world.add_nodes(1)
         world.run(JOIN_EVERY)
         peak = max(peak, _size(world))
     return Joins(_size(world), peak, drops[0])
 
 
+def _members(world: World) -> list[Host]:
+    """Those whom somebody else holds; if there are none, all."""
+    held = {
+        node
+        for host in world.running
+        for node, member in host.view.members.items()
+        if member.state in PRESENT
+    }
+    return [host for host in world.running if host.node in held] or list(world.running)
+
+
 def _size(world: World) -> float:
     sizes = [
-        1 + sum(m.state in (MemberState.ALIVE, MemberState.SUSPECT) for m in host.view.members.values())
-        for host in world.running
+        1 + sum(member.state in PRESENT for member in host.view.members.values()) for host in world.running
     ]
     return sum(sizes) / len(sizes)
 
@@ -80,8 +101,12 @@ PUBLISHED_SIZES = {"Basic": 2.0, "+Inf": 4.0, "+Inf+Susp": 12.0}
 
 
 def join_cases(scale: Scale) -> list[JoinCase]:
-    """Some seeds of each variant."""
-    return [JoinCase(scale.seed + n, variant) for variant in VARIANTS for n in range(scale.pick(5, 40))]
+    """The first seeds are the same for all variants."""
+    return [
+        JoinCase(scale.seed + n, variant)
+        for variant in VARIANTS
+        for n in range(scale.pick(*(SEEDS_MANY if variant in ("Basic", "+Inf") else SEEDS_FEW)))
+    ]
 
 
 def judge_joins(_: Scale, done: Sequence[tuple[JoinCase, Joins]]) -> Findings:
@@ -112,12 +137,12 @@ def judge_joins(_: Scale, done: Sequence[tuple[JoinCase, Joins]]) -> Findings:
     gains = [
         with_suspicion.size - max(basic.size, infection.size)
         for basic, infection, with_suspicion in zip(
-            found["Basic"], found["+Inf"], found["+Inf+Susp"], strict=True
+            found["Basic"], found["+Inf"], found["+Inf+Susp"], strict=False
         )
     ]
-    steps = [
-        infection.size - basic.size for basic, infection in zip(found["Basic"], found["+Inf"], strict=True)
-    ]
+    pairs = list(zip(found["Basic"], found["+Inf"], strict=True))
+    steps = [infection.size - basic.size for basic, infection in pairs]
+    rises = [infection.peak - basic.peak for basic, infection in pairs]
     rows += [
         Row(
             "R1.5",
@@ -127,7 +152,8 @@ def judge_joins(_: Scale, done: Sequence[tuple[JoinCase, Joins]]) -> Findings:
             "text",
             at_least(1.0),
         ),
-        Row("R1.5", "+Inf less Basic", confidence.mean(steps), 2.0, "text", at_least(0.0), must_hold=False),
+        Row("R1.5", "+Inf less Basic", confidence.mean(steps), 2.0, "text", at_least(0.0)),
+        Row("R1.5", "+Inf less Basic: the groups at their largest", confidence.mean(rises)),
         Row(
             "R1.5",
             f"reachp2p: the smallest group of {len(found['reachp2p'])} seeds",
@@ -148,13 +174,13 @@ def judge_joins(_: Scale, done: Sequence[tuple[JoinCase, Joins]]) -> Findings:
         ),
     ]
     remark = (
-        "The paper gives one size for each variant. Without suspicion a healthy member fails a probe in 6.5 % of the "
-        "periods at 10 % loss and one helper (R1.3), and its death is for good. With one newcomer each 5 s that is a "
-        "group of about six while members join, and 0.3 of them left 90 s later, by either way of telling it: our +Inf "
-        "ends where this reckoning does, and that the paper's ended with 4 is above it. What is left of Basic is "
-        "larger only in the eyes of some: nobody corrects a member that a multicast has missed. At their largest the "
-        "two groups are equal within their intervals. With suspicion our SWIM loses hardly anybody, the paper's lost 5 "
-        "of 17: here a member joins over a link, which loses nothing, and an accusation reaches the accused with the "
-        "next ping or Ack of anybody who knows."
+        "The paper gives one size for each variant, of one run. Without suspicion a healthy member fails a probe in "
+        "6.5 % of the periods at 10 % loss and one helper (R1.3), and its death is for good. With one newcomer each 5 "
+        "s that is a group of about six while members join, and 0.3 of them left 90 s later, by either way of telling "
+        "it. So both end with one or two members here, and that the paper's +Inf ended with 4 is above this reckoning. "
+        "The order is as published: a multicast verdict takes a living member away from everybody at once, one that is "
+        "piggybacked only after a while. With suspicion our SWIM loses hardly anybody, the paper's lost 5 of 17: here "
+        "a member joins over a link, which loses nothing, and an accusation reaches the accused with the next ping or "
+        "Ack of anybody who knows."
     )
     return Findings(rows=rows, remarks=[remark])

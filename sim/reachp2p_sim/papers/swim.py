@@ -326,8 +326,8 @@ PAPER = Paper(
         Experiment(
             "joins",
             ("R1.5",),
-            "17 members join one every 5 s, 10 % of all datagrams lost, 175 s. SWIM: T = 2 s, k = 1, DEAD for good, a "
-            "suspicion of 9 periods. reachp2p as it ships.",
+            "17 members join one every 5 s, each through a member drawn at random, 10 % of all datagrams lost, 175 s. "
+            "SWIM: T = 2 s, k = 1, DEAD for good, a suspicion of 9 periods. reachp2p as it ships.",
             join_cases,
             measure_joins,
             judge_joins,
