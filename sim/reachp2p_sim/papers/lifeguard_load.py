@@ -3,7 +3,8 @@
 The table sums up the whole grid of the paper's interval experiment: 9 numbers of agents, 6 durations and 8 pauses. In a
 third of its cells nobody is blocked for longer than a probe takes, and all configurations send the same; in others news
 never ends, and everybody sends as much gossip as he may. So shares from a few cells say little about the table's. Cells
-are drawn from that grid: in each block every duration once, each with another number and another pause.
+are drawn from that grid, most where shares differ: all durations count the same, but of the short ones one cell tells
+as much as many. Those of one duration have numbers and pauses as evenly as their number allows.
 """
 
 from __future__ import annotations
@@ -20,8 +21,12 @@ BLOCKED = (1, 4, 8, 12, 16, 20, 24, 28, 32)
 DURATIONS = (0.128, 0.512, 2.048, 8.192, 16.384, 32.768)
 AWAKE = (0.001, 0.004, 0.016, 0.064, 0.256, 1.024, 4.096, 16.384)
 """Agents of 128, seconds, seconds (§V.C)."""
-BLOCKS, BLOCKS_QUICK = 9, 2
-SECONDS, SECONDS_QUICK = 120.0, 60.0
+SHORT = 1.0
+"""Seconds that a round of probing takes: of shorter anomalies nobody is accused."""
+CELLS, CELLS_QUICK = 24, 4
+"""Of each longer duration; of the short ones one each."""
+SECONDS, SECONDS_QUICK = 60.0, 30.0
+"""At least one anomaly: whoever is blocked for longer than a suspicion is buried and comes back in each."""
 SWIM = Configuration("SWIM")
 TELLING_SWIM = Configuration("LHA-Suspicion", 5.0, 1.0)
 """SWIM with its fixed timer that passes on the first K confirmations all the same. That is what memberlist does since
@@ -45,30 +50,26 @@ MESSAGES_EACH, BYTES_EACH = 6.6, 368.0
 or, where anomalies are long, a little more."""
 
 
-def grid_cells(seed: int, blocks: int) -> list[tuple[int, float, float]]:
-    """Agents blocked, seconds blocked, seconds awake; each duration once a block."""
+def grid_cells(seed: int, each: int) -> list[tuple[int, float, float]]:
+    """Agents blocked, seconds blocked, seconds awake: that many of each long duration, all different (up to 72)."""
     chance = Randomness(seed).stream("cells of the load")
-    return [
-        cell
-        for _ in range(blocks)
-        for cell in zip(
-            chance.sample(BLOCKED, len(DURATIONS)),
-            DURATIONS,
-            chance.sample(AWAKE, len(DURATIONS)),
-            strict=True,
-        )
-    ]
+    cells = []
+    for duration in DURATIONS:
+        numbers, pauses = chance.sample(BLOCKED, len(BLOCKED)), chance.sample(AWAKE, len(AWAKE))
+        for place in range(1 if duration < SHORT else each):
+            cells.append((numbers[place % len(numbers)], duration, pauses[place % len(pauses)]))
+    return cells
 
 
 def load_cases(scale: Scale) -> list[IntervalCase]:
     """Every configuration meets the same anomalies; SWIM and Lifeguard also with updates of our own size."""
-    seconds, blocks = scale.pick((SECONDS_QUICK, BLOCKS_QUICK), (SECONDS, BLOCKS))
+    seconds, each = scale.pick((SECONDS_QUICK, CELLS_QUICK), (SECONDS, CELLS))
     configurations = (SWIM, TELLING_SWIM, *MESSAGES)
     runs = [(configuration, True) for configuration in configurations] + [(SWIM, False), (LIFEGUARD, False)]
     return [
         IntervalCase(configuration, AGENTS, *cell, seconds, scale.seed + number, memberlist_sizes=sizes)
         for configuration, sizes in runs
-        for number, cell in enumerate(grid_cells(scale.seed, blocks))
+        for number, cell in enumerate(grid_cells(scale.seed, each))
     ]
 
 

@@ -2,39 +2,43 @@
 
 What makes one run louder than another (who is blocked, for how long, with what chance) is the same for both, so it
 cancels in their ratio: resamples draw runs, and of each drawn run both configurations. Runs come in strata (cells of a
-grid, or its durations); that each stratum is there is no chance, so each resample has as much of it as the sample. Of m
-runs m − 1 are drawn, which makes the variance right for small m (Rao and Wu 1988).
+grid, or its durations). All strata count the same, however many runs they have; and as it is no chance that there is
+each of them, each resample has all of them. Of m runs m − 1 are drawn, which makes the variance right for small m (Rao
+and Wu 1988); a stratum with one run shows none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from math import inf
 from random import Random
 
 from reachp2p_sim.measuring.confidence import RESAMPLES, Estimate
 
 Values = Sequence[float]
+Places = Sequence[tuple[int, float]]
+"""Runs with what each counts."""
 
 
 class Paired:
-    """Resamples of the places of runs. Strata have equally many runs; if each has one, all are one stratum."""
+    """Resamples of the places of runs, by stratum. If each stratum has one run, all are taken for one stratum."""
 
     def __init__(self, strata: Sequence[Hashable], chance: Random) -> None:
         groups: dict[Hashable, list[int]] = {}
         for place, stratum in enumerate(strata):
             groups.setdefault(stratum, []).append(place)
-        size = len(strata) // len(groups)
-        if any(len(group) != size for group in groups.values()):
-            raise ValueError("strata need equally many runs")
-        parts = list(groups.values()) if size > 1 else [list(range(len(strata)))]
-        self._whole = range(len(strata))
+        parts = list(groups.values())
+        if len(parts) == len(strata):
+            parts = [list(range(len(strata)))]
+        self._count = len(strata)
+        self._whole = _weighted(parts)
         self._draws = [
-            [place for part in parts for place in chance.choices(part, k=max(1, len(part) - 1))]
+            _weighted([chance.choices(part, k=max(1, len(part) - 1)) for part in parts])
             for _ in range(RESAMPLES)
         ]
 
     def percent(self, ours: Values, theirs: Values) -> Estimate:
-        """The sum of one in percent of the other's (of 1, where the other has none)."""
+        """One in percent of the other; 0 if both are nothing, endless if only the other is."""
         return self._estimate(lambda places: _percent(ours, theirs, places))
 
     def difference(self, below: Values, above: Values, theirs: Values) -> Estimate:
@@ -44,14 +48,25 @@ class Paired:
         )
 
     def mean(self, values: Values) -> Estimate:
-        """Of all runs."""
-        return self._estimate(lambda places: sum(values[place] for place in places) / len(places))
+        """Over all strata."""
+        return self._estimate(lambda places: _sum(values, places) / sum(weight for _, weight in places))
 
-    def _estimate(self, statistic: Callable[[Sequence[int]], float]) -> Estimate:
+    def _estimate(self, statistic: Callable[[Places], float]) -> Estimate:
         found = sorted(statistic(draw) for draw in self._draws)
         cut = RESAMPLES // 40
-        return Estimate(statistic(self._whole), found[cut], found[-1 - cut], len(self._whole))
+        return Estimate(statistic(self._whole), found[cut], found[-1 - cut], self._count)
 
 
-def _percent(ours: Values, theirs: Values, places: Sequence[int]) -> float:
-    return 100.0 * sum(ours[place] for place in places) / max(sum(theirs[place] for place in places), 1.0)
+def _weighted(parts: Sequence[Sequence[int]]) -> Places:
+    return [(place, 1.0 / len(part)) for part in parts for place in part]
+
+
+def _sum(values: Values, places: Places) -> float:
+    return sum(values[place] * weight for place, weight in places)
+
+
+def _percent(ours: Values, theirs: Values, places: Places) -> float:
+    above, below = _sum(ours, places), _sum(theirs, places)
+    if below == 0.0:
+        return 0.0 if above == 0.0 else inf
+    return 100.0 * above / below

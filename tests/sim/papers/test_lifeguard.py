@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from math import log10
 from random import Random
 
@@ -91,12 +92,14 @@ def test_the_cells_of_a_quick_run_are_a_latin_square() -> None:
         assert len({(level[first], level[second]) for level in levels}) == 9
 
 
-def test_the_cells_of_the_load_have_each_duration_once_a_block() -> None:
-    cells = grid_cells(seed=1, blocks=3)
-    for block in (cells[:6], cells[6:12], cells[12:]):
-        assert [duration for _, duration, _ in block] == list(DURATIONS)
-        assert len({blocked for blocked, _, _ in block}) == len({awake for _, _, awake in block}) == 6
-    assert grid_cells(seed=2, blocks=3) != cells
+def test_the_cells_of_the_load_are_spread_over_the_grid() -> None:
+    cells = grid_cells(seed=1, each=24)
+    assert len(set(cells)) == len(cells) == 2 + 4 * 24
+    for duration in DURATIONS[2:]:
+        numbers = Counter(blocked for blocked, at, _ in cells if at == duration)
+        assert set(numbers.values()) == {2, 3}
+        assert set(Counter(awake for _, at, awake in cells if at == duration).values()) == {3}
+    assert grid_cells(seed=2, each=24) != cells
 
 
 def test_load_is_judged_in_sums_with_the_sizes_of_memberlist() -> None:
@@ -147,8 +150,12 @@ def test_paired_runs_are_resampled_within_their_strata() -> None:
     assert paired.difference([2.0] * 4, [1.0] * 4, [4.0] * 4).value == pytest.approx(25.0)
     spread = Paired(["a", "b", "c", "d"], Random(1)).percent([1.0, 1.0, 8.0, 8.0], [2.0, 2.0, 8.0, 8.0])
     assert spread.low < 90.0 < spread.high  # one of each: all are one stratum
-    with pytest.raises(ValueError, match="equally many"):
-        Paired(["a", "a", "b"], Random(1))
+    uneven = Paired(["a", "a", "b"], Random(1))
+    assert uneven.percent([1.0, 3.0, 6.0], [2.0, 2.0, 6.0]).value == pytest.approx(
+        100.0
+    )  # (2 + 6) of (2 + 6)
+    assert uneven.mean([1.0, 3.0, 6.0]).value == pytest.approx(4.0)
+    assert uneven.percent([0.0] * 3, [0.0] * 3).value == 0.0
 
 
 def test_false_positives_are_told_for_each_speed_of_handling() -> None:
