@@ -185,7 +185,7 @@ class Inbound:
         if source.address is None:
             self._parts.counters.add("dropped.message.misplaced")
         elif source.node in self._parts.table:
-            self._parts.prober.on_ping_req(source.node, source.address, request, now)
+            self._parts.relays.on_ping_req(source.node, source.address, request, now)
         else:
             self._parts.counters.add("dropped.ping_req.stranger")
 
@@ -214,7 +214,7 @@ class Inbound:
     def _ack(self, ack: Ack, source: Source, life: Life, data: bytes, now: float) -> None:
         parts = self._parts
         if ack.origin is not None and ack.origin != parts.own.node:
-            relayed = parts.prober.on_relayed(ack.nonce, source.node, data)
+            relayed = parts.relays.on_ack(ack.nonce, source.node, data)
             if relayed is not None:
                 origin, address, message = relayed
                 parts.effects.add(ToNode(origin, message, address=address, piggyback=False))

@@ -14,13 +14,16 @@ from reachp2p.core.dissemination.broadcast_queue import BroadcastQueue
 from reachp2p.core.effects import Effects
 from reachp2p.core.ids import Address, Entropy, Life, LinkId, NodeId, Rng
 from reachp2p.core.links.table import Links
+from reachp2p.core.membership.accuser import Accuser
 from reachp2p.core.membership.contacts import Contacts
 from reachp2p.core.membership.detector import Detector
 from reachp2p.core.membership.health import LocalHealth
 from reachp2p.core.membership.life import LifeCycle
+from reachp2p.core.membership.looks import Looks
 from reachp2p.core.membership.member import Member
 from reachp2p.core.membership.own import OwnNode
 from reachp2p.core.membership.probe import Prober
+from reachp2p.core.membership.relays import Relays
 from reachp2p.core.membership.table import MemberTable
 from reachp2p.core.registry.own import OwnAgents
 from reachp2p.core.registry.replica import Replica
@@ -96,7 +99,6 @@ class Parts:
             self.table,
             self.health,
             self._probe_link,
-            self._relay_link,
             self._doubt,
             effects=effects,
             timers=timers,
@@ -104,20 +106,30 @@ class Parts:
             entropy=entropy,
             counters=counters,
         )
-        self.detector = Detector(
+        self.relays = Relays(
+            protocol, self.table, self._relay_link, effects=effects, timers=timers, counters=counters
+        )
+        self.looks = Looks(
             protocol,
             self.table,
             self.prober,
             self.health,
-            self.queue,
-            self.fact_signer,
-            self.clock,
             self.dial_member,
             own=node,
             timers=timers,
             rng=rng,
+        )
+        self.accuser = Accuser(
+            protocol.rules, self.queue, self.fact_signer, self.clock, own=node, counters=counters, codec=codec
+        )
+        self.detector = Detector(
+            protocol,
+            self.table,
+            self.looks,
+            self.accuser,
+            self.health,
+            timers=timers,
             counters=counters,
-            codec=codec,
         )
         self.contacts = Contacts(
             protocol, self.table, self._dial, effects=effects, timers=timers, rng=rng, counters=counters

@@ -150,7 +150,9 @@ class Questions:
         gauges = {
             **parts.links.gauges(),
             **parts.callee.gauges(),
-            **parts.prober.gauges(),
+            "probe.rounds": len(parts.prober),
+            "probe.relays": len(parts.relays),
+            "routing.touch_marks": len(parts.touch),
             **parts.routing.sizes(),
         }
         return {**parts.counters.snapshot(), **{f"size.{name}": n for name, n in gauges.items()}, **sizes}

@@ -15,10 +15,13 @@ from reachp2p.core.dissemination.anti_entropy import ExchangeEnds
 from reachp2p.core.effects import ToNode
 from reachp2p.core.inbound import Inbound
 from reachp2p.core.links.link import LinkDue
+from reachp2p.core.membership.challenge import ChallengeDue, ChallengeEnds
 from reachp2p.core.membership.contacts import ContactDue
-from reachp2p.core.membership.detector import RefusalDialDue, SuspicionEnds, VerifyDue
-from reachp2p.core.membership.life import AskEnds, ChallengeDue, ChallengeEnds, Step
-from reachp2p.core.membership.probe import DirectProbeDue, ProbeDue, ProbeEnds, RelayEnds, RelayNackDue
+from reachp2p.core.membership.detector import SuspicionEnds
+from reachp2p.core.membership.life import AskEnds, Step
+from reachp2p.core.membership.looks import RefusalDialDue, VerifyDue
+from reachp2p.core.membership.probe import DirectProbeDue, ProbeDue, ProbeEnds
+from reachp2p.core.membership.relays import RelayEnds, RelayNackDue
 from reachp2p.core.parts import Parts
 from reachp2p.core.routing.unreached import UnreachedEnds
 from reachp2p.core.routing.unsteady import SteadyDue
@@ -107,13 +110,13 @@ class Timing:
             self._consequences.probed(result, now)
 
     def _on_relay_nack_due(self, key: RelayNackDue, now: float) -> None:
-        relayed = self._parts.prober.on_relay_nack_due(key.nonce)
+        relayed = self._parts.relays.on_nack_due(key.nonce)
         if relayed is not None:
             origin, address, nack = relayed
             self._parts.effects.add(ToNode(origin, nack, address=address))
 
     def _on_relay_ends(self, key: RelayEnds, now: float) -> None:
-        self._parts.prober.on_relay_ends(key.nonce)
+        self._parts.relays.on_ends(key.nonce)
 
     def _on_suspicion_ends(self, key: SuspicionEnds, now: float) -> None:
         self._consequences.draw(self._parts.detector.on_suspicion_ends(key.node, now), now)
@@ -122,7 +125,7 @@ class Timing:
         self._parts.detector.on_verify_due(key.node, now)
 
     def _on_refusal_dial_due(self, key: RefusalDialDue, now: float) -> None:
-        self._parts.detector.on_refusal_dial_due(key.node, now)
+        self._parts.looks.on_refusal_dial_due(key.node, now)
 
     def _on_link_due(self, key: LinkDue, now: float) -> None:
         self._inbound.link_outputs(self._parts.links.on_timer(key, now), now)

@@ -133,6 +133,7 @@ class Upkeep:
         self._regular = None
         self._parts.timers.cancel(ClockSettled())
         self._parts.prober.stop()
+        self._parts.relays.stop()
         self._parts.contacts.stop()
         self._parts.detector.stop()
 

@@ -22,9 +22,10 @@ from enum import Enum
 import msgspec
 
 from reachp2p.core.counters import Counters
-from reachp2p.core.effects import Effects, Table, ToNode
+from reachp2p.core.effects import Effects, Table
 from reachp2p.core.events import CloneSeen, Fenced, Paused, Resumed, Started, StartRefused
-from reachp2p.core.ids import EPOCH_MAX, LIFE_ID_BYTES, NONCE_BYTES, Address, Entropy, Life, NodeId, Ticket
+from reachp2p.core.ids import EPOCH_MAX, LIFE_ID_BYTES, Address, Entropy, Life, NodeId, Ticket
+from reachp2p.core.membership.challenge import Challenging
 from reachp2p.core.membership.suspicion import suspicion_min
 from reachp2p.core.settings import Settings
 from reachp2p.core.timers import Timers
@@ -72,14 +73,6 @@ class AskEnds(msgspec.Struct, frozen=True):
     """Whoever has not answered by now is not waited for."""
 
 
-class ChallengeDue(msgspec.Struct, frozen=True):
-    """Challenge again, since datagrams get lost."""
-
-
-class ChallengeEnds(msgspec.Struct, frozen=True):
-    """Nobody has answered for the other life."""
-
-
 class LifeCycle:
     """One node's way from start to end. Every method returns the steps that the engine must take, in order."""
 
@@ -95,7 +88,6 @@ class LifeCycle:
     ) -> None:
         self._settings = settings
         self._protocol = settings.protocol
-        self._node = node
         self._effects = effects
         self._timers = timers
         self._entropy = entropy
@@ -114,8 +106,9 @@ class LifeCycle:
         self._fence_ticket: Ticket | None = None
         self._heard: Head | None = None
         self._waiting = 0
-        self._nonce = b""
-        self._challenge_ends = 0.0
+        self._challenge = Challenging(
+            node, settings.protocol.probe_interval, effects=effects, timers=timers, entropy=entropy
+        )
         self._has_asked = False
         self._has_run = False
         self._fencer: Life | None = None
@@ -233,7 +226,7 @@ class LifeCycle:
             return self._write(heard.life.epoch + 1, now)
         self._go(Phase.CHALLENGING)
         patience = suspicion_min(self._protocol.suspicion_alpha, 1, self._protocol.probe_interval)
-        self._begin_challenge(now, patience)
+        self._challenge.begin(patience, now)
         return []
 
     def _run(self, now: float) -> list[Step]:
@@ -246,7 +239,7 @@ class LifeCycle:
 
     def _refuse(self, code: ErrorCode, reason: str, now: float) -> list[Step]:
         self._go(Phase.REFUSED)
-        self._cancel_challenge()
+        self._challenge.cancel()
         self._effects.notify(StartRefused(at=now, code=int(code), reason=reason))
         return [Step.STOP]
 
@@ -273,13 +266,8 @@ class LifeCycle:
         self._counters.add("life.paused")
         self._effects.notify(Paused(at=now, other=head.fact.life))
         minimum = suspicion_min(self._protocol.suspicion_alpha, 1, self._protocol.probe_interval)
-        self._begin_challenge(now, minimum * self._protocol.suspicion_beta)
+        self._challenge.begin(minimum * self._protocol.suspicion_beta, now)
         return [Step.PAUSE]
-
-    def _begin_challenge(self, now: float, patience: float) -> None:
-        self._nonce = self._entropy.token(NONCE_BYTES)
-        self._timers.set(ChallengeEnds(), now + patience)
-        self._timers.set(ChallengeDue(), now)
 
     @property
     def challenged_addresses(self) -> tuple[Address, ...]:
@@ -291,10 +279,7 @@ class LifeCycle:
         if self.phase not in (Phase.CHALLENGING, Phase.PAUSED):
             return False
         assert self._heard is not None, "a challenge has an opponent"
-        message = Challenge(nonce=self._nonce, life=self._heard.life)
-        for address in self._heard.addresses:
-            self._effects.add(ToNode(self._node, message, address=address, piggyback=False))
-        self._timers.set(ChallengeDue(), now + self._protocol.probe_interval)
+        self._challenge.send(self._heard.life, self._heard.addresses, now)
         return True
 
     def on_challenge(self, challenge: Challenge) -> ChallengeAnswer | None:
@@ -315,7 +300,7 @@ class LifeCycle:
 
     def on_challenge_answer(self, answer: ChallengeAnswer, now: float) -> list[Step]:
         """A signed answer to our nonce."""
-        if answer.nonce != self._nonce or not self._nonce:
+        if not self._challenge.is_answered_by(answer):
             self._counters.add("dropped.challenge_answer.nonce")
             return []
         return self._on_proof(answer.life, None, now)
@@ -349,7 +334,7 @@ class LifeCycle:
                 self.on_lower_life(other, address, now)
                 return []
             self._go(Phase.FENCING)
-            self._cancel_challenge()
+            self._challenge.cancel()
             self._counters.add("life.fenced")
             marker = other.epoch.to_bytes(EPOCH_BYTES, "big") + other.life_id
             self._fence_ticket = self._effects.persist(Table.LIFE, FENCED_KEY, marker)
@@ -368,14 +353,9 @@ class LifeCycle:
         if self.phase not in (Phase.CHALLENGING, Phase.PAUSED):
             return []
         assert self._heard is not None, "a challenge has an opponent"
-        self._cancel_challenge()
+        self._challenge.cancel()
         self._counters.add("life.outbid")
         return self._write(self._heard.life.epoch + 1, now)
-
-    def _cancel_challenge(self) -> None:
-        self._nonce = b""
-        self._timers.cancel(ChallengeDue())
-        self._timers.cancel(ChallengeEnds())
 
     def outgrow(self, now: float) -> list[Step]:
         """A counter of this life is used up: go on under a new one."""

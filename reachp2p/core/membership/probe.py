@@ -24,7 +24,7 @@ from reachp2p.core.membership.member import Member
 from reachp2p.core.membership.table import PRESENT, MemberTable
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
-from reachp2p.core.wire.messages import AccusationUpdate, Ack, Nack, Ping, PingReq, RelayedAck
+from reachp2p.core.wire.messages import AccusationUpdate, Ack, Ping, PingReq
 
 RTT_FACTOR = 5.0
 """The direct probe waits this many smoothed round trips, within [PROBE_TIMEOUT_FLOOR, probe_timeout]: later Acks still
@@ -32,10 +32,6 @@ end the round, so a short wait costs only indirect probes."""
 PROBE_TIMEOUT_FLOOR = 0.2
 LAST_FACTOR = 2
 """Times `indirect_probes` helpers are asked in the last look before a burial."""
-RELAYS_MAX = 256
-"""Pings under way for others; a further PingReq is refused and counted."""
-RELAYED_BYTES_MAX = 512
-"""Of a datagram that a `RelayedAck` holds. An Ack alone has about 200; a longer one would not fit into ours."""
 
 
 class ProbeDue(msgspec.Struct, frozen=True):
@@ -50,18 +46,6 @@ class DirectProbeDue(msgspec.Struct, frozen=True):
 
 class ProbeEnds(msgspec.Struct, frozen=True):
     """A round has had its period."""
-
-    nonce: bytes
-
-
-class RelayNackDue(msgspec.Struct, frozen=True):
-    """Tell the origin that its target has not answered us yet."""
-
-    nonce: bytes
-
-
-class RelayEnds(msgspec.Struct, frozen=True):
-    """Forget a relayed ping."""
 
     nonce: bytes
 
@@ -97,14 +81,6 @@ class Round(msgspec.Struct):
     indirect: bool = False
 
 
-class Relay(msgspec.Struct):
-    """A ping we sent for another node."""
-
-    origin: NodeId
-    origin_address: Address
-    target: NodeId
-
-
 class Prober:
     """Runs probe rounds; at most one routine round a period and one more for each running suspicion."""
 
@@ -114,7 +90,6 @@ class Prober:
         table: MemberTable,
         health: LocalHealth,
         probe_link: Callable[[NodeId, bytes, float], None],
-        relay_link: Callable[[NodeId, Ping], None],
         doubt: Callable[[NodeId], bytes | None],
         *,
         effects: Effects,
@@ -127,7 +102,6 @@ class Prober:
         self._table = table
         self._health = health
         self._probe_link = probe_link
-        self._relay_link = relay_link
         self._doubt = doubt
         self._effects = effects
         self._timers = timers
@@ -135,8 +109,6 @@ class Prober:
         self._entropy = entropy
         self._counters = counters
         self._rounds: dict[bytes, Round] = {}
-        self._relays: dict[bytes, Relay] = {}
-        self._relay_tokens: dict[NodeId, tuple[float, float]] = {}
         self._last_helper: NodeId | None = None
         """Who brought us an Ack of somebody last: perhaps it reaches others that we do not reach, too."""
         self._order: list[NodeId] = []
@@ -148,12 +120,10 @@ class Prober:
         self._timers.set(ProbeDue(), now + self._rng.random() * self._protocol.probe_interval)
 
     def stop(self) -> None:
-        """Forget all rounds and relays."""
+        """Forget all rounds."""
         self._timers.cancel(ProbeDue())
         for nonce in list(self._rounds):
             self._drop(nonce)
-        for nonce in list(self._relays):
-            self._drop_relay(nonce)
 
     def add(self, node: NodeId) -> None:
         """A new member takes a random place among those still to come (SWIM §4.3), so that detection times of members
@@ -171,9 +141,8 @@ class Prober:
             self._drop(nonce)
         return results
 
-    def gauges(self) -> dict[str, int]:
-        """The sizes of what is bounded, by name."""
-        return {"probe.rounds": len(self._rounds), "probe.relays": len(self._relays)}
+    def __len__(self) -> int:
+        return len(self._rounds)
 
     # Rounds
 
@@ -347,68 +316,6 @@ class Prober:
     def _drop(self, nonce: bytes) -> None:
         indirect = self._rounds.pop(nonce).indirect
         self._timers.cancel(ProbeEnds(nonce) if indirect else DirectProbeDue(nonce))
-
-    # For others
-
-    def on_ping_req(self, origin: NodeId, origin_address: Address, request: PingReq, now: float) -> None:
-        """Ping `target` for `origin`, within its rate (`ping_req_per_origin` a second)."""
-        target = self._table.get(NodeId(request.target))
-        if target is None or target.address is None:
-            self._counters.add("dropped.ping_req.unknown_target")
-            return
-        if request.nonce in self._relays:
-            self._counters.add("dropped.ping_req.duplicate")
-            return
-        if len(self._relays) >= RELAYS_MAX or not self._take_token(origin, now):
-            self._counters.add("dropped.ping_req.rate")
-            return
-        timeout = request.timeout_ms / 1000
-        self._relays[request.nonce] = Relay(origin, origin_address, target.node)
-        ping = Ping(nonce=request.nonce, origin=origin)
-        self._effects.send(target.node, ping)
-        self._relay_link(target.node, ping)
-        if self._protocol.rules.lha_probe:
-            self._timers.set(RelayNackDue(request.nonce), now + timeout * self._protocol.nack_fraction)
-        self._timers.set(RelayEnds(request.nonce), now + timeout)
-
-    def _take_token(self, origin: NodeId, now: float) -> bool:
-        rate = self._protocol.ping_req_per_origin
-        tokens, at = self._relay_tokens.pop(origin, (rate, now))
-        tokens = min(rate, tokens + (now - at) * rate)
-        allowed = tokens >= 1
-        self._relay_tokens[origin] = (tokens - 1 if allowed else tokens, now)
-        if len(self._relay_tokens) > RELAYS_MAX:
-            del self._relay_tokens[next(iter(self._relay_tokens))]
-        return allowed
-
-    def on_relayed(
-        self, nonce: bytes, source: NodeId, datagram: bytes
-    ) -> tuple[NodeId, Address, RelayedAck] | None:
-        """The target's Ack to a ping for another: hand its whole datagram back to the origin."""
-        relay = self._relays.get(nonce)
-        if relay is None or relay.target != source:
-            self._counters.add("dropped.ack.no_relay")
-            return None
-        if not 0 < len(datagram) <= RELAYED_BYTES_MAX:
-            self._counters.add("dropped.ack.relayed_size")
-            return None
-        self._drop_relay(nonce)
-        return relay.origin, relay.origin_address, RelayedAck(nonce=nonce, datagram=datagram)
-
-    def on_relay_nack_due(self, nonce: bytes) -> tuple[NodeId, Address, Nack] | None:
-        """At 80 % of the time-out: say that we at least are here."""
-        relay = self._relays.get(nonce)
-        return None if relay is None else (relay.origin, relay.origin_address, Nack(nonce=nonce))
-
-    def on_relay_ends(self, nonce: bytes) -> None:
-        """The origin's round is over."""
-        if nonce in self._relays:
-            self._drop_relay(nonce)
-
-    def _drop_relay(self, nonce: bytes) -> None:
-        del self._relays[nonce]
-        self._timers.cancel(RelayNackDue(nonce))
-        self._timers.cancel(RelayEnds(nonce))
 
 
 def answer(ping: Ping) -> Ack:

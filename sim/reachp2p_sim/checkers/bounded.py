@@ -13,7 +13,7 @@ from reachp2p.core.calls.waiting_replies import WAITING_BYTES_MAX
 from reachp2p.core.dissemination.anti_entropy import ANSWERED_MAX, INITIATED_MAX
 from reachp2p.core.links.incoming import ASSEMBLIES_MAX
 from reachp2p.core.membership.contacts import BOOK_MAX
-from reachp2p.core.membership.probe import RELAYS_MAX
+from reachp2p.core.membership.relays import RELAYS_MAX
 from reachp2p.core.routing.table import POOLS_MAX
 from reachp2p.core.settings import Protocol
 from reachp2p.core.trust.facts import CACHE_MAX
@@ -58,6 +58,7 @@ BOUNDS: dict[str, Callable[[Mapping[str, int], Protocol], int]] = {
     "size.calls.replies_waiting_bytes": lambda _, p: WAITING_BYTES_MAX,
     "size.probe.rounds": lambda sizes, _: sizes["size.members"] + 1,
     "size.probe.relays": lambda _, p: RELAYS_MAX,
+    "size.routing.touch_marks": lambda sizes, _: sizes["size.members"],
     "size.routing.nodes": lambda sizes, _: sizes["size.members"] + 1,
     "size.routing.instances": lambda sizes, _: sizes["size.records"],
     "size.routing.capabilities": lambda sizes, p: sizes["size.records"] * p.records_per_node_max,

@@ -10,6 +10,7 @@ from reachp2p.core.consequences import Consequences
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import NodeId
 from reachp2p.core.membership import table
+from reachp2p.core.membership.accuser import Accuser
 from reachp2p.core.membership.contacts import Contacts
 from reachp2p.core.membership.detector import Detector
 from reachp2p.core.membership.member import Member, Precedence, precedence
@@ -109,7 +110,7 @@ def answers_unheard(patches: Patches) -> None:
         return changes
 
     on_probe = patches.replace(Detector, "on_probe", broken)
-    patches.replace(Detector, "_accuse", lambda self, *arguments: None)
+    patches.replace(Accuser, "accuse", lambda self, *arguments: None)
     patches.replace(Detector, "doubt", lambda self, *arguments: None)
 
 

@@ -10,7 +10,8 @@ import pytest
 from reachp2p.core.dissemination.broadcast_queue import Kind
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Address
-from reachp2p.core.membership.detector import RefusalDialDue, SuspicionEnds, VerifyDue, is_chosen_dialer
+from reachp2p.core.membership.detector import SuspicionEnds
+from reachp2p.core.membership.looks import RefusalDialDue, VerifyDue, is_chosen_dialer
 from reachp2p.core.membership.probe import ProbeResult
 from reachp2p.core.membership.suspicion import Grade
 from reachp2p.core.trust.facts import Checked
@@ -568,7 +569,7 @@ def test_a_forgotten_member_leaves_nothing_behind() -> None:
     watch.table.forget(node_id(1), "over")
     watch.detector.forget(node_id(1))
     assert len(watch.detector) == 0
-    assert watch.detector._accusations == {}
+    assert len(watch.accuser) == 0
     assert ends(watch) is None
 
 

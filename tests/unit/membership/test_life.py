@@ -14,12 +14,11 @@ from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Delete, Effects, Fetch, Notify, Persist, Table, ToNode
 from reachp2p.core.events import CloneSeen, Event, Fenced, Paused, Resumed, Started, StartRefused
 from reachp2p.core.ids import EPOCH_MAX, Life, Ticket
+from reachp2p.core.membership.challenge import ChallengeDue, ChallengeEnds
 from reachp2p.core.membership.life import (
     EPOCH_KEY,
     FENCED_KEY,
     AskEnds,
-    ChallengeDue,
-    ChallengeEnds,
     LifeCycle,
     Phase,
     Step,

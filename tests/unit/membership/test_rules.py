@@ -9,8 +9,10 @@ from msgspec.structs import fields
 
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import NodeId
-from reachp2p.core.membership.detector import SuspicionEnds, VerifyDue
-from reachp2p.core.membership.probe import ProbeResult, RelayNackDue
+from reachp2p.core.membership.detector import SuspicionEnds
+from reachp2p.core.membership.looks import VerifyDue
+from reachp2p.core.membership.probe import ProbeResult
+from reachp2p.core.membership.relays import RelayNackDue
 from reachp2p.core.membership.suspicion import Grade
 from reachp2p.core.rules import Rules
 from reachp2p.core.settings import Protocol
@@ -151,7 +153,7 @@ def test_without_lha_probe_helpers_send_no_nacks() -> None:
     for rules, is_set in ((Rules(), True), (Rules(lha_probe=False), False)):
         watch = Watch(*SIX, rules=rules)
         request = PingReq(nonce=b"12345678", target=node_id(1), timeout_ms=500)
-        watch.prober.on_ping_req(node_id(2), address(2), request, 0.0)
+        watch.relays.on_ping_req(node_id(2), address(2), request, 0.0)
         assert (watch.timers.due_at(RelayNackDue(b"12345678")) is not None) is is_set
 
 

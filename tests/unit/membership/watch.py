@@ -12,8 +12,10 @@ from reachp2p.core.dissemination.broadcast_queue import BroadcastQueue
 from reachp2p.core.effects import Effects
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Address, NodeId, Rng
-from reachp2p.core.membership.detector import Detector, RefusalDialDue, SuspicionEnds, VerifyDue
+from reachp2p.core.membership.accuser import Accuser
+from reachp2p.core.membership.detector import Detector, SuspicionEnds
 from reachp2p.core.membership.health import LocalHealth
+from reachp2p.core.membership.looks import Looks, RefusalDialDue, VerifyDue
 from reachp2p.core.membership.member import Member, Precedence
 from reachp2p.core.membership.probe import (
     DirectProbeDue,
@@ -21,9 +23,8 @@ from reachp2p.core.membership.probe import (
     ProbeEnds,
     Prober,
     ProbeResult,
-    RelayEnds,
-    RelayNackDue,
 )
+from reachp2p.core.membership.relays import RelayEnds, RelayNackDue, Relays
 from reachp2p.core.membership.table import Change, MemberTable
 from reachp2p.core.timers import TimerKey, Timers
 from reachp2p.core.trust.facts import Checked
@@ -61,7 +62,6 @@ class Watch:
             self.table,
             self.health,
             lambda node, nonce, now: self.probed_links.append((node, nonce)),
-            lambda node, ping: self.relayed_over_links.append((node, ping)),
             lambda node: self.detector.word(node),
             effects=self.effects,
             timers=self.timers,
@@ -69,18 +69,34 @@ class Watch:
             entropy=CountingEntropy(),
             counters=self.counters,
         )
-        self.detector = Detector(
+        self.relays = Relays(
+            self.protocol,
+            self.table,
+            lambda node, ping: self.relayed_over_links.append((node, ping)),
+            effects=self.effects,
+            timers=self.timers,
+            counters=self.counters,
+        )
+        self.looks = Looks(
             self.protocol,
             self.table,
             self.prober,
             self.health,
-            self.queue,
-            Author(OWN).signer,
-            wall_clock(),
             lambda member, now: self.dialled.append(member.node),
             own=node_id(OWN),
             timers=self.timers,
             rng=chance,
+        )
+        self.accuser = Accuser(
+            rules, self.queue, Author(OWN).signer, wall_clock(), own=node_id(OWN), counters=self.counters
+        )
+        self.detector = Detector(
+            self.protocol,
+            self.table,
+            self.looks,
+            self.accuser,
+            self.health,
+            timers=self.timers,
             counters=self.counters,
         )
         for number in numbers:
@@ -119,17 +135,17 @@ class Watch:
             case ProbeEnds(nonce=nonce):
                 self.ended(self.prober.on_probe_ends(nonce))
             case RelayNackDue(nonce=nonce):
-                relayed = self.prober.on_relay_nack_due(nonce)
+                relayed = self.relays.on_nack_due(nonce)
                 if relayed is not None:
                     self.relayed.append(relayed)
             case RelayEnds(nonce=nonce):
-                self.prober.on_relay_ends(nonce)
+                self.relays.on_ends(nonce)
             case SuspicionEnds(node=node):
                 self.changes += self.detector.on_suspicion_ends(node, now)
             case VerifyDue(node=node):
                 self.detector.on_verify_due(node, now)
             case RefusalDialDue(node=node):
-                self.detector.on_refusal_dial_due(node, now)
+                self.looks.on_refusal_dial_due(node, now)
             case _:
                 raise AssertionError(f"nobody owns {key!r}")
 
