@@ -37,9 +37,23 @@ from reachp2p_sim.commands.shrink import shrink
 # Typer brings its own copy of click; this is the base of all that it says about options and arguments.
 UsageProblem: type[Exception] = typer.BadParameter.__mro__[2]
 
+EPILOG = """\b
+Begin with   reachp2p-sim list
+             reachp2p-sim run partition-halves --seed 7
+             reachp2p-sim campaign partition-halves --seeds 20
+
+\b
+Exit codes   0  every promise was kept
+             1  one was broken (the last line on stderr repeats the run), or runs differ
+             2  something was named wrongly, or a file could not be written
+             3  not finished, and can be gone on with
+             130  Ctrl-C or SIGTERM
+"""
+
 app = typer.Typer(
     name="reachp2p-sim",
     help="Run reachp2p's core in a deterministic world and check its promises.",
+    epilog=EPILOG,
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,

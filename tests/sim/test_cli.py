@@ -86,7 +86,7 @@ def test_a_broken_promise_exits_with_1_and_one_line_that_repeats_it(command: Com
         (("run", "steady", "--set", "secnds=3"), "there is no option 'secnds'; there are: "),
         (("run", "steady", "--set", "seconds=soon"), "seconds=soon: a number is wanted, as in seconds=60.0"),
         (("run", "steady", "--set", "seconds"), "write KEY=VALUE"),
-        (("run", "steady", "--set", "delay=-1"), "conditions out of range"),
+        (("run", "steady", "--set", "delay=-1"), "delay=-1: at least 0 is wanted, as in delay=0.0005"),
         (("run", "steady", "--set", "path_loss=2"), "conditions out of range"),
         (("run", "steady", "--set", "signing=rot13"), "it must be keyed or ed25519"),
         (

@@ -96,6 +96,11 @@ class Folder:
             raise UsageError(f"{path} holds a campaign already: name another folder, or go on with --resume")
         try:
             path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            raise UsageError(f"{path}: a file is in the way; name a folder") from None
+        except OSError as error:
+            raise UsageError(said_of(error)) from error
+        try:
             write_whole(path / PLAN, msgspec.json.format(msgspec.json.encode(about(plan)), indent=2))
             return cls(path, plan)
         except OSError as error:
@@ -166,8 +171,10 @@ def read_about(path: Path) -> About:
         return msgspec.json.decode((path / PLAN).read_bytes(), type=About)
     except FileNotFoundError:
         raise UsageError(f"{path} holds no campaign: there is no {PLAN} in it") from None
-    except (OSError, msgspec.DecodeError) as error:
-        raise UsageError(f"{path / PLAN}: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{path} holds no campaign: {said_of(error)}") from error
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{path / PLAN}: damaged: {error}") from error
 
 
 def _difference(kept: Plan, wanted: Plan) -> str:

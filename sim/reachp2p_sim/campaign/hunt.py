@@ -23,6 +23,7 @@ from reachp2p_sim.results.files import write_whole
 from reachp2p_sim.results.run_again import past_run
 from reachp2p_sim.running import code_version
 from reachp2p_sim.running.run import RunConfig, RunResult, UsageError, run_scenario
+from reachp2p_sim.running.wrong_values import unknown
 from reachp2p_sim.shrink.case import Case, case_of
 from reachp2p_sim.shrink.reduce import fewest_nodes, reduce
 from reachp2p_sim.shrink.trial import Budget, StoryDemands, Trial
@@ -103,7 +104,7 @@ def hunt(
     """
     for name in names:
         if name not in MUTANTS:
-            raise UsageError(f"there is no mutant {name!r}; there are: {', '.join(sorted(MUTANTS))}")
+            raise UsageError(unknown("mutant", name, MUTANTS))
         _plan(MUTANTS[name], terms).check()
     folder.mkdir(parents=True, exist_ok=True)
     for name in names:

@@ -82,7 +82,7 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             try:
                 check(self._config(cell, self.first_seed))
             except UsageError as error:
-                raise UsageError(f"{cell.name}: {error}") from error
+                raise UsageError(f"{cell.name}: {error}" if cell.point else str(error)) from error
 
 
 @dataclass(slots=True, frozen=True)

@@ -75,7 +75,10 @@ def campaign(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Run scenarios with many seeds, on all cores, and count how they end."""
+    """Run scenarios with many seeds, and count how they end.
+
+    Results are kept run by run, so a campaign that was stopped goes on with --resume.
+    """
     from reachp2p_sim.campaign.conduct import Means, conduct
     from reachp2p_sim.campaign.folder import Unfinished
     from reachp2p_sim.campaign.plan import SHORT_NAMES, Plan
@@ -89,6 +92,8 @@ def campaign(
         plan = None
         if names or not resume:
             wanted = {SHORT_NAMES.get(key, key): value for key, value in pairs(settings).items()}
+            if ALL in (names or ()) and names != [ALL]:
+                usage(f"`{ALL}` is every scenario that ships: name no other with it")
             scenarios = tuple(sorted(SCENARIOS) if names == [ALL] else map(located, names or ()))
             plan = Plan(
                 scenarios,

@@ -12,18 +12,23 @@ from reachp2p_sim.commands.shared import FAIL, AsJson, print_json, say, usage
 if TYPE_CHECKING:
     from reachp2p_sim.results.difference import Difference, Parting
 
-Run = Annotated[str, typer.Argument(help="A folder of the store, or a line that repeats a run (in quotes).")]
+WHAT = "A folder of the store, or a line that repeats a run (in quotes)."
+Left = Annotated[str, typer.Argument(metavar="RUN", help=WHAT)]
+Right = Annotated[str, typer.Argument(metavar="OTHER", help=WHAT)]
 
 
 def diff(
-    left: Run,
-    right: Run,
+    left: Left,
+    right: Right,
     replay: Annotated[
         bool, typer.Option(help="Run both again to find the first event of the trace that differs.")
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Compare two runs. Exits 0 if they are the same run, event for event, and 1 if they differ."""
+    """Compare two runs.
+
+    Exits 0 if they are the same run, event for event, and 1 if they differ.
+    """
     from reachp2p_sim.results.difference import compare
     from reachp2p_sim.results.lookup import find
     from reachp2p_sim.results.store import StoreError

@@ -58,9 +58,10 @@ def explore(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Draw runs until the time is over: nodes, weather, constants, and how many faults of which kinds.
+    """Draw random runs until the time is over, and tell each failure.
 
-    Each failure is told at once. Stopped by Ctrl-C or SIGTERM, it sums up what it has seen.
+    Drawn are nodes, weather, constants, and how many faults of which kinds. Stopped by Ctrl-C or SIGTERM, it sums
+    up what it has seen.
     """
     from reachp2p_sim.campaign.explore import Found, drawn
     from reachp2p_sim.campaign.pool import WorkersFailed
@@ -177,7 +178,7 @@ def _print(found: Found) -> None:
         print(
             "  broken    " + ", ".join(f"{what} {times}" for what, times in sorted(found.failed_by.items()))
         )
-    if found.runs:
+    if found.branches:
         shares = (f"{branch} {runs / found.runs:.0%}" for branch, runs in sorted(found.branches.items()))
         print("  seen in   " + ", ".join(shares))
     if found.steps:

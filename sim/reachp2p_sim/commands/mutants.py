@@ -34,15 +34,17 @@ def mutants(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find each broken core with seeds of its scenario, repeat the failure from its line, and shrink it.
+    """Find each broken core by its checkers, and shrink what shows it.
 
-    What has been found by this very code is not looked for again.
+    Seeds of its scenario are tried until one fails; that is repeated from its line, and shrunk. What has been found
+    by this very code is not looked for again.
     """
     import msgspec
 
     from reachp2p_sim.campaign.hunt import Terms, hunt
     from reachp2p_sim.campaign.hunt_page import PageError, put
     from reachp2p_sim.mutants import MUTANTS as ALL
+    from reachp2p_sim.results.files import said_of
     from reachp2p_sim.running.run import UsageError
 
     wanted = names or sorted(ALL)
@@ -56,7 +58,9 @@ def mutants(
                 print(_line(found))
         if page is not None:
             put(page, rows)
-    except (UsageError, PageError, OSError) as error:
+    except OSError as error:
+        usage(said_of(error))
+    except (UsageError, PageError) as error:
         usage(str(error))
     except KeyboardInterrupt:
         usage("interrupted: what was found is kept, and the same command goes on")

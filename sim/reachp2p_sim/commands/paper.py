@@ -11,48 +11,60 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from reachp2p_sim.commands.shared import FAIL, AsJson, usage
+
 if TYPE_CHECKING:
     from reachp2p_sim.papers.execute import Report
 
-FAIL, USAGE = 1, 2
 PIPE_WIDTH = 180
 """Columns of a table that is not shown on a terminal."""
 
 
 def paper(
-    name: Annotated[str, typer.Argument(help="swim, lifeguard, …: a wrong name lists the right ones.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="PAPER",
+            help="swim, lifeguard, tuning, rapid, epidemic, scuttlebutt, ring, or vivaldi.",
+        ),
+    ],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer samples, smaller networks.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on stdout.")] = False,
-    seed: Annotated[int, typer.Option(help="The run seed: everything uncertain comes from it.")] = 1,
+    as_json: AsJson = False,
+    seed: Annotated[int, typer.Option(min=0, help="The run seed: everything uncertain comes from it.")] = 1,
     workers: Annotated[
         int | None, typer.Option(min=1, max=256, help="Processes at once; all cores if not given.")
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", help="Only experiments with this row, such as R5.1.")
+        list[str] | None,
+        typer.Option("--only", metavar="ROW", help="Only experiments with this row, such as R5.1."),
     ] = None,
     write: Annotated[
         Path | None, typer.Option(help="Write tables and figures into this page (docs/papers.md).")
     ] = None,
 ) -> None:
-    """Repeat a paper's experiments: published, measured with its interval, verdict."""
+    """Repeat a paper's experiments, beside its published figures.
+
+    Each row has the published value, the one measured with its 95 % interval, and a verdict.
+    """
     from reachp2p_sim.papers import PAPERS, find_paper
     from reachp2p_sim.papers.base import Scale
     from reachp2p_sim.papers.execute import CaseFailed, execute
     from reachp2p_sim.papers.page import PageError
     from reachp2p_sim.results.files import said_of
+    from reachp2p_sim.running.wrong_values import unknown
 
     if name not in PAPERS:
-        _usage(f"there is no paper {name!r}; there are: {', '.join(PAPERS)}")
+        usage(unknown("paper", name, PAPERS))
     whole = find_paper(name)
     try:
         chosen = whole.choose(only or ())
-    except KeyError as unknown:
+    except KeyError as wrong:
         ids = [row_id for experiment in whole.experiments for row_id in experiment.ids]
-        _usage(f"--only {unknown.args[0]}: {name} has {', '.join(dict.fromkeys(ids))}")
+        usage(f"--only {wrong.args[0]}: {name} has {', '.join(dict.fromkeys(ids))}")
     if write is not None and only:
-        _usage("--write replaces a paper's whole section: run it without --only")
+        usage("--write replaces a paper's whole section: run it without --only")
     if write is not None and not write.is_file():
-        _usage(f"--write {write}: there is no such page")
+        usage(f"--write {write}: there is no such page")
     try:
         with _Progress(name) as progress:
             report = execute(chosen, Scale(quick, seed), workers or os.cpu_count() or 1, progress)
@@ -67,9 +79,9 @@ def paper(
         try:
             _write(write, report, name, quick, seed)
         except PageError as error:
-            _usage(str(error))
+            usage(str(error))
         except OSError as error:
-            _usage(said_of(error))
+            usage(said_of(error))
     if report.broken:
         print(f"does not hold: {', '.join(report.broken)}", file=sys.stderr)
         raise typer.Exit(FAIL)
@@ -130,8 +142,3 @@ class _Progress:
 
     def __call__(self, done: int, total: int) -> None:
         self._bar.update(self._task, completed=done, total=total)
-
-
-def _usage(message: str) -> None:
-    print(f"reachp2p-sim: {message}", file=sys.stderr)
-    raise typer.Exit(USAGE)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
 from reachp2p_sim.commands.shared import (
     RUNS_KEPT,
     STORE,
+    STORE_VARIABLE,
     AsJson,
     KeepRuns,
-    StoreFolder,
     print_json,
     say,
     usage,
@@ -15,11 +20,15 @@ from reachp2p_sim.commands.shared import (
 
 
 def prune(
-    store: StoreFolder = STORE,
+    store: Annotated[
+        Path, typer.Option(envvar=STORE_VARIABLE, help="The folder that `run` keeps runs in.")
+    ] = STORE,
     keep: KeepRuns = RUNS_KEPT,
     as_json: AsJson = False,
 ) -> None:
-    """Remove the oldest runs of each scenario. Campaigns and folders that were given another name stay."""
+    """Remove the oldest runs of each scenario from the store.
+
+    Campaigns and folders that were given another name stay."""
     from reachp2p_sim.results.store import Store, StoreError
 
     kept = Store(store)

@@ -39,7 +39,7 @@ def replay(
     record: RecordFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run it again, and say whether the same happened."""
+    """Run a failure, or a stored run, again: does the same happen?"""
     from reachp2p_sim.results.run_again import past_run
     from reachp2p_sim.running.run import UsageError
 

@@ -23,7 +23,10 @@ def report(
     ] = 3,
     as_json: AsJson = False,
 ) -> None:
-    """Write campaign.html: every run, failure rates, spreads, worst seeds with their reports, rare branches."""
+    """Draw the page of a campaign.
+
+    campaign.html in its folder has every run, failure rates, spreads, worst seeds with their reports, rare branches.
+    """
     from reachp2p_sim.recording import Recorder
     from reachp2p_sim.report import campaign_page
     from reachp2p_sim.results.files import said_of

@@ -39,14 +39,15 @@ if TYPE_CHECKING:
     from reachp2p_sim.world.world import World
 
 Name = Annotated[
-    str, typer.Argument(help="A scenario, as `reachp2p-sim list` names it, or a TOML or Python file.")
+    str,
+    typer.Argument(metavar="SCENARIO", help="As `reachp2p-sim list` names it, or a TOML or Python file."),
 ]
 
 
 def run(
     name: Name,
     nodes: Nodes = None,
-    seed: Annotated[int, typer.Option(help="The run seed: everything uncertain comes from it.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The run seed: everything uncertain comes from it.")] = 0,
     mutant: MutantName = None,
     settings: Settings = None,
     codec: Annotated[
@@ -75,7 +76,10 @@ def run(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Run one scenario; print verdict, timings and trace digest, and keep a report."""
+    """Run one scenario, print its verdict, and keep a report of it.
+
+    Exits 0 if every promise was kept, 1 if one was broken: then the last line on stderr repeats the run.
+    """
     from reachp2p_sim.running.run import RunConfig, UsageError
 
     try:

@@ -17,11 +17,21 @@ import typer
 PASS, FAIL, USAGE, UNFINISHED, INTERRUPTED = 0, 1, 2, 3, 130
 """Every promise kept; one broken, or the core raised; wrong usage; unfinished, to be gone on with; Ctrl-C, SIGTERM."""
 
-Nodes = Annotated[int | None, typer.Option(help="How many nodes; the scenario's own number if not given.")]
-MutantName = Annotated[str | None, typer.Option("--mutant", help="Run a deliberately broken core.")]
+Nodes = Annotated[
+    int | None, typer.Option(metavar="N", help="How many nodes; the scenario's own number if not given.")
+]
+MutantName = Annotated[
+    str | None,
+    typer.Option("--mutant", metavar="NAME", help="Run a deliberately broken core, as `list` names them."),
+]
 Settings = Annotated[
     list[str] | None,
-    typer.Option("--set", help="KEY=VALUE: an option of the scenario, or protocol.CONSTANT."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="An option of the scenario (`list --json` names them), path_loss, delay, protocol.CONSTANT, "
+        "protocol.rules.RULE, or weather.PROPERTY; a wrong name lists the right ones. May be repeated.",
+    ),
 ]
 STORE = Path("store")
 RUNS_KEPT = 20

@@ -27,7 +27,11 @@ def shrink(
     ] = "5m",
     as_json: AsJson = False,
 ) -> None:
-    """Take away nodes, faults and time from a failing run while it fails in the same way."""
+    """Make a failing run smaller: fewer nodes, faults and seconds.
+
+    What is taken away stays away if the run still fails in the same way without it. What is left is written as a
+    scenario file, with the line that runs it.
+    """
     from reachp2p_sim.results.files import said_of, write_whole
     from reachp2p_sim.results.run_again import past_run
     from reachp2p_sim.running.run import UsageError

@@ -48,9 +48,9 @@ def find(reference: str, on_run: Callable[[str], None] | None = None) -> StoredR
     `on_run` is told before one is made, which may take a while. Raises `UsageError` or `store.StoreError`.
     """
     path = Path(reference)
-    if isfile(path):
+    if isfile(path) and isfile(path.parent / SUMMARY):  # one of the files of a stored run
         path = path.parent
-    if isdir(path):
+    if reference and isdir(path):
         return _read(path)
     if " " not in reference.strip() and "/" in reference:
         raise UsageError(

@@ -32,11 +32,11 @@ class Past:
 def past_run(text: str) -> Past:
     """The run that a line or a folder is of; of a campaign its first failure. Raises `UsageError`."""
     path = Path(text)
-    if isdir(path) or path.name == SUMMARY:
+    if (text and isdir(path)) or path.name == SUMMARY:
         return _in_folder(path if isdir(path) else path.parent)
     words = _words(text)
     if "run" not in words:
-        raise UsageError(f"{text}: no folder, and no line: {_WHAT} is wanted")
+        raise UsageError(f"{text!r} is no folder, and no line: {_WHAT} is wanted")
     return _in_line(words[words.index("run") + 1 :], text)
 
 
@@ -52,8 +52,10 @@ def _in_folder(folder: Path) -> Past:
         summary: dict[str, Any] = msgspec.json.decode((folder / SUMMARY).read_bytes(), type=dict[str, Any])
     except FileNotFoundError:
         raise UsageError(f"{folder}: there is no {SUMMARY} in it; {_WHAT} is wanted") from None
-    except (OSError, msgspec.DecodeError) as error:
-        raise UsageError(f"{folder / SUMMARY}: {error}") from error
+    except OSError as error:
+        raise UsageError(f"{folder / SUMMARY}: {error.strerror or error}") from error
+    except msgspec.DecodeError as error:
+        raise UsageError(f"{folder / SUMMARY}: damaged: {error}") from error
     if "cells" in summary:
         if not summary["failures"]:
             raise UsageError(f"{folder}: no run of this campaign failed; name a run by its line")

@@ -56,6 +56,11 @@ def export(
     return Log(list(_lines(kept)), len(kept), left_out)
 
 
+def kinds_in(history: Iterable[Entry]) -> list[str]:
+    """The kinds of messages that are in a history, sorted."""
+    return sorted({kind for entry in history if entry["what"] == "message" for kind in entry["kinds"]})
+
+
 def _events(entries: Sequence[Entry], ended_at: float, nodes: set[str], kinds: set[str]) -> Iterator[_Event]:
     for number, entry in enumerate(entries):
         match entry["what"]:

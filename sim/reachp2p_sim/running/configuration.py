@@ -29,6 +29,7 @@ from reachp2p_sim.running import code_version
 from reachp2p_sim.running.own_code import OwnCodeInvalid, load
 from reachp2p_sim.running.scenario_file import ScenarioInvalid
 from reachp2p_sim.running.scenario_reading import check_scenario, read_scenario
+from reachp2p_sim.running.wrong_values import in_words, unknown
 from reachp2p_sim.scenarios import SCENARIOS, Options, Scenario, Value, from_file
 from reachp2p_sim.steps.paths import changed
 
@@ -121,6 +122,8 @@ def code_of(name: str) -> str:
 
 def check(config: RunConfig) -> None:
     """Raise `UsageError` if this cannot be run."""
+    if config.seed < 0:
+        raise UsageError(f"seed {config.seed}: at least 0 is wanted")
     scenario = find_scenario(config.scenario)
     options = options_of(scenario, config)
     protocol_of(scenario, config)
@@ -165,7 +168,11 @@ def find_scenario(name: str) -> Scenario:
 def _with_checkers(scenario: Scenario, folder: Path) -> Scenario:
     """With the checkers that its file names."""
     files = [folder / name for name in (scenario.file.checkers if scenario.file is not None else ())]
-    checkers = [checker for file in files for checker in _checkers_in(file)]
+    try:
+        checkers = [checker for file in files for checker in _checkers_in(file)]
+    except OwnCodeInvalid as error:
+        assert scenario.file is not None
+        raise UsageError(f"{scenario.file.source}: checkers: {error}") from error
     return replace(
         scenario, checkers=tuple(checkers), checker_files=tuple(str(file.resolve()) for file in files)
     )
@@ -190,7 +197,7 @@ def _in_python(file: Path) -> Scenario:
 
 def _known(kind: str, name: str, names: Mapping[str, object]) -> str:
     if name not in names:
-        raise UsageError(f"there is no {kind} {name!r}; there are: {', '.join(sorted(names))}")
+        raise UsageError(unknown(kind, name, names))
     return name
 
 
@@ -204,7 +211,9 @@ def options_of(scenario: Scenario, config: RunConfig) -> Options:
         if key.startswith((PROTOCOL_PREFIX, WEATHER_PREFIX)):
             continue
         default = values[_known("option", key, values)]
-        values[key] = _parsed(key, text, default)
+        values[key] = value = _parsed(key, text, default)
+        if scenario is SCENARIOS.get(scenario.name) and _is_below_0(value) and not _is_below_0(default):
+            raise UsageError(f"{key}={text}: at least 0 is wanted, as in {key}={default}")
     if values["signing"] not in ("keyed", "ed25519"):
         raise UsageError(f"signing={values['signing']}: it must be keyed or ed25519")
     if values["codec"] not in SWITCH:
@@ -225,6 +234,10 @@ def _parsed(key: str, text: str, default: Value) -> Value:
     return value
 
 
+def _is_below_0(value: Value) -> bool:
+    return not isinstance(value, str) and value < 0
+
+
 def conditions_of(scenario: Scenario, config: RunConfig) -> Conditions:
     """The weather of the scenario, with what was set for this run."""
     changes = dict(scenario.weather)
@@ -236,7 +249,7 @@ def conditions_of(scenario: Scenario, config: RunConfig) -> Conditions:
     try:
         return changed(Conditions(), changes)
     except (ValueError, msgspec.ValidationError) as error:
-        raise UsageError(str(error)) from error
+        raise UsageError(in_words(error)) from error
 
 
 def _plain(text: str) -> Any:

@@ -47,6 +47,7 @@ from typing import Any, TypeAlias
 import msgspec
 import tomli_w
 
+from reachp2p_sim.running.wrong_values import in_words
 from reachp2p_sim.steps import KINDS, Step
 from reachp2p_sim.steps.base import default_of
 
@@ -150,7 +151,7 @@ def _written_out(
     try:
         yield Timed(msgspec.convert(table, kind), at, may_be_late, where)
     except (msgspec.ValidationError, ValueError) as error:
-        raise ScenarioInvalid(f"{where} ({word}): {error}") from error
+        raise ScenarioInvalid(f"{where} ({word}): {in_words(error)}") from error
 
 
 def _time(table: dict[str, Any], where: str) -> tuple[float | None, bool]:

@@ -26,6 +26,7 @@ from reachp2p_sim.running.scenario_file import (
     only,
     steps_of,
 )
+from reachp2p_sim.running.wrong_values import in_words
 from reachp2p_sim.steps import Step
 from reachp2p_sim.steps.in_force import InForce
 from reachp2p_sim.steps.paths import PathWeather, SetName, Weather, WeatherBetween, changed
@@ -59,7 +60,12 @@ def parse_scenario(data: bytes, source: str) -> ScenarioFile:
         groups = {name: as_selection(value) for name, value in table.pop("groups", {}).items()}
         scenario = msgspec.convert({"source": source, **table, "groups": groups}, ScenarioFile)
     except (msgspec.ValidationError, TypeError, AttributeError) as error:
-        raise ScenarioInvalid(f"{source}: {error}") from error
+        raise ScenarioInvalid(f"{source}: {in_words(error)}") from error
+    if not 1 <= scenario.nodes_min <= scenario.nodes:
+        raise ScenarioInvalid(
+            f"{source}: nodes = {scenario.nodes}, nodes_min = {scenario.nodes_min}: "
+            "at least 1 is wanted, and no fewer nodes than nodes_min"
+        )
     check_scenario(scenario, scenario.nodes, scenario.options)
     return scenario
 
@@ -75,7 +81,7 @@ def check_scenario(scenario: ScenarioFile, nodes: int, options: Mapping[str, Val
         try:
             following.next(timed)
         except (ValueError, msgspec.ValidationError) as error:
-            raise ScenarioInvalid(f"{timed.place}, {timed.step.text()}: {error}") from error
+            raise ScenarioInvalid(f"{timed.place}, {timed.step.text()}: {in_words(error)}") from error
     try:
         following.end()
     except ValueError as error:
@@ -87,7 +93,7 @@ def _check_tables(scenario: ScenarioFile) -> None:
     try:
         changed(Conditions(), scenario.weather)
     except (ValueError, msgspec.ValidationError) as error:
-        raise ScenarioInvalid(f"{source}: [weather]: {error}") from error
+        raise ScenarioInvalid(f"{source}: [weather]: {in_words(error)}") from error
     known = [f.name for f in msgspec.structs.fields(Protocol)]
     for key in scenario.protocol:
         if key not in known:
@@ -97,7 +103,7 @@ def _check_tables(scenario: ScenarioFile) -> None:
     try:
         msgspec.convert({**msgspec.to_builtins(Protocol()), **scenario.protocol}, Protocol)
     except (ValueError, msgspec.ValidationError) as error:
-        raise ScenarioInvalid(f"{source}: [protocol]: {error}") from error
+        raise ScenarioInvalid(f"{source}: [protocol]: {in_words(error)}") from error
     for key in scenario.options:
         if key in RESERVED or "." in key:
             raise ScenarioInvalid(

@@ -40,7 +40,7 @@ def test_a_line_is_understood_whole() -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("steady", "no folder, and no line"),
+        ("steady", "is no folder, and no line"),
         ("reachp2p-sim run", "one scenario is wanted; there are: none"),
         ("reachp2p-sim run steady crash", "one scenario is wanted; there are: steady, crash"),
         ("reachp2p-sim run steady --seed soon", "--seed soon: a whole number is wanted"),

@@ -32,7 +32,7 @@ def step(*lines: str) -> str:
     [
         ('[[steps]]\ndo = "crsh"\nhosts = "n01"', "there is no step 'crsh'; there are: add-nodes"),
         ('[[steps]]\ndo = "crash"\nhots = "n01"', "unknown key 'hots' in crash; it takes: hosts, host_down"),
-        ('[[steps]]\ndo = "crash"', "missing required field `hosts`"),
+        ('[[steps]]\ndo = "crash"', "hosts is missing"),
         (
             '[[steps]]\ndo = "grow"\n[[steps]]\ndo = "crash"\nhosts = "n09"',
             "there is no machine 'n09'; there are n00 to n03",
