@@ -45,8 +45,12 @@ FIRST_SYNC_RETRY = 1.0
 """Seconds after which the first exchange is tried with somebody else; doubled each time."""
 FIRST_SYNC_RETRY_MAX = 8.0
 PUSH_PULL_FIRST = 0.5
-"""Seconds from the first exchange to the next; doubled each time until it is `push_pull_interval`. What is new here
+"""Seconds from the first exchange to the next; longer each time until it is `push_pull_interval`. What is new here
 spreads while we learn it, and gossip alone misses somebody now and then; equal views cost two small messages."""
+PUSH_PULL_SLOWER = 2.0
+"""How much longer each time in a view that has stood still since the last one."""
+PUSH_PULL_SLOWER_CHANGING = 1.25
+"""In a view that has changed: a crowd that joins at once is still on its way."""
 CLOCK_SETTLES = 10.0
 """Seconds in which every driver of one machine has reported a step of its wall clock."""
 
@@ -98,6 +102,8 @@ class Upkeep:
         """Who has answered us first after our start; usually a seed."""
         self._first_retry = FIRST_SYNC_RETRY
         self._push_pull_next = PUSH_PULL_FIRST
+        self._compared_at = -1
+        """The version of the view when it was last compared."""
         self._unsettled_since: float | None = None
         """When the ALIVE members first changed since the successors were last seen to."""
         self.has_synced = False
@@ -218,7 +224,9 @@ class Upkeep:
             return
         if is_new:
             interval = self._push_pull_next
-            self._push_pull_next *= 2
+            stood_still = parts.table.version == self._compared_at
+            self._compared_at = parts.table.version
+            self._push_pull_next *= PUSH_PULL_SLOWER if stood_still else PUSH_PULL_SLOWER_CHANGING
         parts.timers.set(PushPullDue(), now + interval * (0.75 + 0.5 * parts.rng.random()))
         member = self._random_linked() if is_new else None
         member = member or self._random_alive()

@@ -10,7 +10,13 @@ from reachp2p.core.ids import Address, LinkId, NodeId
 from reachp2p.core.membership.table import MemberTable
 from reachp2p.core.parts import Parts
 from reachp2p.core.timers import Timers
-from reachp2p.core.upkeep import Upkeep
+from reachp2p.core.upkeep import (
+    PUSH_PULL_FIRST,
+    PUSH_PULL_SLOWER,
+    PUSH_PULL_SLOWER_CHANGING,
+    PushPullDue,
+    Upkeep,
+)
 from tests.support import Author, Steady, node_id, settings
 
 OWN = 50
@@ -59,19 +65,21 @@ class Office:
         self.links = Links()
         self.exchanges = Exchanges()
         own = settings(OWN)
+        self.timers = Timers()
         self.table = MemberTable(node_id(OWN), own.protocol.members_max, self.counters)
         for number in numbers:
             self.table.merge(Author(number).head(), 0.0)
         nothing = SimpleNamespace(stop=lambda: None)
         parts = SimpleNamespace(
             settings=own,
-            timers=Timers(),
+            timers=self.timers,
             rng=First(),
             counters=self.counters,
             table=self.table,
             links=self.links,
             sync=self.exchanges,
             prober=nothing,
+            relays=nothing,
             contacts=nothing,
             detector=nothing,
         )
@@ -87,6 +95,13 @@ class Office:
         member = self.table.get(node_id(number))
         assert member is not None
         member.answered_at(member.addresses[0])
+
+    def pause(self, now: float) -> float:
+        """How long after the regular comparison of now the next one comes."""
+        self.upkeep.on_push_pull_due(now)
+        at = self.timers.due_at(PushPullDue())
+        assert at is not None
+        return at - now
 
     def compare(self, number: int) -> None:
         """Another exchange than the regular one begins, such as a pull or a comparison that heads asked for."""
@@ -139,3 +154,22 @@ def test_who_has_stopped_compares_with_nobody() -> None:
     office.upkeep.stop()
     office.upkeep.on_link_down(node_id(1), 5.0)
     assert office.links.dialled == [node_id(1)]
+
+
+def test_comparisons_follow_each_other_closely_while_a_crowd_joins() -> None:
+    office = Office(1)
+    chance = 0.75 + 0.5 * First().random()
+    pauses = []
+    for number in range(2, 5):
+        pauses.append(office.pause(float(number)) / chance)
+        office.table.merge(Author(number).head(), float(number))
+    pauses += [office.pause(now) / chance for now in (10.0, 11.0, 12.0)]
+    changing = PUSH_PULL_FIRST * PUSH_PULL_SLOWER_CHANGING**3
+    assert pauses == [
+        PUSH_PULL_FIRST,
+        PUSH_PULL_FIRST * PUSH_PULL_SLOWER_CHANGING,
+        PUSH_PULL_FIRST * PUSH_PULL_SLOWER_CHANGING**2,
+        changing,
+        changing * PUSH_PULL_SLOWER_CHANGING,
+        changing * PUSH_PULL_SLOWER_CHANGING * PUSH_PULL_SLOWER,
+    ]

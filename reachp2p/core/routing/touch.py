@@ -60,7 +60,9 @@ class Touch:
         self._entropy = entropy
         self._counters = counters
         self._enabled = enabled
-        self._latest: deque[tuple[NodeId, bool]] = deque(maxlen=COUNTED)
+        self._latest: deque[tuple[NodeId, bool]] = deque()
+        self._answered = 0
+        """How many of the latest are answers."""
         self._marked: dict[NodeId, None] = {}
         """Who has not answered since; those among them that are buried by now do not matter."""
         self._asked: dict[NodeId, None] = {}
@@ -74,18 +76,18 @@ class Touch:
         if not self._enabled:
             return
         for node in silent:
-            self._latest.append((node, False))
+            self._count(node, False)
             if self.is_lost:
                 self._mark(node)
         for node in answered:
-            self._latest.append((node, True))
+            self._count(node, True)
             self._unmark(node)
         self._judge(now)
 
     def on_answer(self, node: NodeId, now: float) -> None:
         """A member has answered us in another way: a late Ack, a link that is proven."""
         if self.is_lost and node != self._own:
-            self._latest.append((node, True))
+            self._count(node, True)
             self._unmark(node)
             self._judge(now)
 
@@ -109,9 +111,16 @@ class Touch:
         """We did not run for a while: what was not answered before says nothing."""
         self._end(now)
         self._latest.clear()
+        self._answered = 0
+
+    def _count(self, node: NodeId, is_answered: bool) -> None:
+        self._latest.append((node, is_answered))
+        self._answered += is_answered
+        if len(self._latest) > COUNTED:
+            self._answered -= self._latest.popleft()[1]
 
     def _judge(self, now: float) -> None:
-        answered, count = sum(is_answered for _, is_answered in self._latest), len(self._latest)
+        answered, count = self._answered, len(self._latest)
         if self.is_lost:
             if answered > FOUND_ABOVE * count:
                 self._end(now)
