@@ -162,8 +162,8 @@ PAPER = Paper(
             "interval",
             ("R2.2", "R2.3", "B2.5"),
             "Agents block and are released again and again, in lock-step, for two minutes: 4, 16 or 32 of 128, for "
-            "2.0, 8.2 or 32.8 s, with 1, 64 or 4,096 ms between, 3 seeds each. A quick run has 32 agents, nine of the "
-            "27 cells (a Latin square, in which any two levels of different parameters meet once) and one minute.",
+            "2.0, 8.2 or 32.8 s, with 1, 64 or 4,096 ms between, 3 seeds each. A quick run has one minute of twelve of "
+            "the 27 cells, in which SWIM has false positives: 1 ms between, or 64 ms and 32.8 s.",
             interval_cases,
             interval,
             judge_interval,

@@ -84,12 +84,18 @@ def test_shares_are_judged_against_swim_on_the_same_cells() -> None:
     assert all(row.verdict == "holds" for what, row in rows.items() if what.startswith("order"))
 
 
-def test_the_cells_of_a_quick_run_are_a_latin_square() -> None:
-    cases = [case for case in interval_cases(Scale(quick=True, seed=1)) if case.configuration == SWIM]
-    assert len(cases) == 9
-    levels = [(case.blocked, case.duration, case.awake) for case in cases]
-    for first, second in ((0, 1), (0, 2), (1, 2)):
-        assert len({(level[first], level[second]) for level in levels}) == 9
+def test_the_cells_of_a_quick_run_are_part_of_the_grid_and_the_same_for_all() -> None:
+    runs: dict[bool, dict[Configuration, list[tuple[int, float, float, int]]]] = {True: {}, False: {}}
+    for quick, by_configuration in runs.items():
+        for case in interval_cases(Scale(quick, seed=1)):
+            cell = (case.blocked, case.duration, case.awake, case.seed)
+            by_configuration.setdefault(case.configuration, []).append(cell)
+            assert case.memberlist_sizes == (case.configuration.preset != "reachp2p")
+        assert all(cells == by_configuration[SWIM] for cells in by_configuration.values())
+    few, all_ = ({cell[:3] for cell in runs[quick][SWIM]} for quick in (True, False))
+    assert len(few) == len(runs[True][SWIM]) == 12
+    assert few < all_
+    assert len(runs[False][SWIM]) == 3 * len(all_) == 81
 
 
 def test_the_cells_of_the_load_are_spread_over_the_grid() -> None:
