@@ -15,8 +15,13 @@ from reachp2p_sim import RunConfig, run_scenario
 from reachp2p_sim.campaign.plan import Plan, grid
 from reachp2p_sim.cli import app
 from reachp2p_sim.commands.shared import pairs
+from reachp2p_sim.hostile import BEHAVIOURS
+from reachp2p_sim.network.partition_shapes import SHAPES
 from reachp2p_sim.running.run import check
 from reachp2p_sim.steps import KINDS
+from reachp2p_sim.world.acts import Acts
+
+from reachp2p.core.rules import Rules
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "simulator.md").read_text(encoding="utf-8")
@@ -64,6 +69,25 @@ def test_the_file_runs_with_and_without_the_checker(tmp_path: Path) -> None:
     checked.write_text(text.replace("[options]", 'checkers = ["my_study.py"]\n[options]'))
     assert run_scenario(RunConfig(str(plain), seed=3)).verdict == "pass"
     assert run_scenario(RunConfig(str(checked), seed=3)).checkers["nobody-is-buried"] == "fail"
+
+
+def part(begins: str, ends: str) -> str:
+    return PAGE[PAGE.index(begins) : PAGE.index(ends)]
+
+
+def test_every_act_of_a_world_is_in_its_table() -> None:
+    table = part("What can be done to a world", "Behaviours of hostile nodes")
+    acts = {name for name in vars(Acts) if not name.startswith("_")} - {"perform"}
+    assert {name for name in acts if f"`{name}(" not in table} == set()
+
+
+def test_every_behaviour_shape_and_rule_is_named() -> None:
+    behaviours = part("Behaviours of hostile nodes", "Each of these is a *step*")
+    shapes = part("| `partition_shape(", "| `swizzle(")
+    rules = part("## Parts of the protocol switched off", "## A scenario of your own")
+    assert [name for name in BEHAVIOURS if f"`{name}`" not in behaviours] == []
+    assert [name for name in SHAPES if f"`{name}`" not in shapes and f'"{name}"' not in shapes] == []
+    assert [field.name for field in msgspec.structs.fields(Rules) if f"`{field.name}`" not in rules] == []
 
 
 def test_every_kind_of_step_is_on_its_page_with_its_keys() -> None:

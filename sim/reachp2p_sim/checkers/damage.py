@@ -18,10 +18,8 @@ class Damage(Checker):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self.handled = 0
         world.network.on_damaged = self._on_damaged
 
     def _on_damaged(self, host: Host, is_rejected: bool) -> None:
-        self.handled += 1
         if not is_rejected:
             self.fail("accepts a datagram that was damaged on the way, or does not count it", host)

@@ -190,11 +190,6 @@ class Network:
         self._segment_counters[path] = counter
         return delay
 
-    @property
-    def lost(self) -> int:
-        """Datagrams that the weather has lost."""
-        return self.tally.lost
-
     # Records and replays
 
     def start_wiretap(self) -> Wiretap:

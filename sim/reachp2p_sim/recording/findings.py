@@ -38,7 +38,6 @@ class Detection:
     share: float = 1.0
     """How many of its probes a member spends on what could notice: 1, or the part across a cut."""
     first_suspect: float | None = None
-    first_suspect_by: int | None = None
     dead: list[tuple[float, int]] = field(default_factory=list)
     """Each view's verdict: seconds after the end, and whose."""
     back_at: float = inf
@@ -97,7 +96,7 @@ class Findings:
                 continue
             after = change.at - process.ended_at
             if change.new in ("SUSPECT", "DEAD") and detection.first_suspect is None:
-                detection.first_suspect, detection.first_suspect_by = after, change.observer
+                detection.first_suspect = after
             if change.new == "DEAD" and change.observer not in given:
                 given.add(change.observer)
                 detection.dead.append((after, change.observer))
@@ -144,7 +143,7 @@ class Findings:
                 continue
             after = change.at - cut.began_at
             if change.new in ("SUSPECT", "DEAD") and detection.first_suspect is None:
-                detection.first_suspect, detection.first_suspect_by = after, change.observer
+                detection.first_suspect = after
             if change.new == "DEAD":
                 detection.dead.append((after, change.observer))
         return list(found.values())

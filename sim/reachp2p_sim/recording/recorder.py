@@ -99,6 +99,7 @@ class Recorder:
         for name, count in (
             ("changes of views", self.beliefs.dropped),
             ("lives and conflicts", self.lives.dropped),
+            ("events of conflicts", sum(conflict.events_dropped for conflict in self.lives.conflicts)),
             ("moments without a window of messages", self.travel.windows_dropped),
         ):
             if count:

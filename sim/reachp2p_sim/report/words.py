@@ -6,13 +6,9 @@ import re
 from collections.abc import Iterable, Sequence
 
 from reachp2p.errors import ErrorCode
-from reachp2p_sim.network.conditions import Conditions
 
 NAMES_SHOWN = 6
 _NUMBERED = re.compile(r"(.*?)(\d+)")
-_CONDITIONS = re.compile(r"(?:conditions )?Conditions\(([^()]*(?:\([^()]*\)[^()]*)*)\)")
-_FIELD = re.compile(r"(\w+)=([^,()]+(?:\([^()]*\))?)")
-_LIST = re.compile(r"\b[a-z][\w-]*(?:,[a-z][\w-]*)+")
 
 
 def ending(code: int) -> str:
@@ -107,15 +103,3 @@ def _follows(before: str, after: str) -> bool:
     return (
         left is not None and right is not None and left[1] == right[1] and int(right[2]) == int(left[2]) + 1
     )
-
-
-def compact(text: str) -> str:
-    """A fault's words with long lists of names shortened, and weather told by what is unusual in it."""
-    text = _CONDITIONS.sub(lambda match: _weather(match[1]), text)
-    return _LIST.sub(lambda match: ", ".join(ranges(sorted(match[0].split(",")))), text)
-
-
-def _weather(fields: str) -> str:
-    usual = dict(_FIELD.findall(repr(Conditions())))
-    unusual = [f"{name} {value}" for name, value in _FIELD.findall(fields) if usual.get(name) != value]
-    return ", ".join(unusual) or "as usual, no loss"

@@ -29,7 +29,6 @@ from reachp2p_sim.results import environment
 from reachp2p_sim.running.configuration import is_file, located
 from reachp2p_sim.running.run import RunConfig, RunResult
 
-DEFAULT = "store"
 LATEST = "latest"
 CAMPAIGNS = "campaigns"
 SUMMARY, HISTORY, LOG, REPORT = "summary.json", "history.jsonl.gz", "run.log", "report.html"

@@ -177,9 +177,10 @@ def _result(
         datagrams={
             "sent": network.sent,
             "delivered": network.delivered,
-            "lost": network.lost,
             "cut_off": network.cut_off,
+            "kept_out": network.gateways.kept_out,
             "to_nobody": network.to_nobody,
+            **asdict(network.tally),
             "bytes": network.sent_bytes,
             "largest": network.sent_max,
         },
@@ -187,8 +188,10 @@ def _result(
             "sent": links.frames_sent,
             "delivered": links.frames_delivered,
             "bytes": links.frame_bytes_sent,
+            "without_link": links.frames_without_link,
             "dials": links.dialled,
             "refused": links.refused,
+            "blocked": network.gateways.dials_blocked,
         },
         calls={
             "started": ledger.started,

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from reachp2p_sim.world.world import World
@@ -29,16 +29,6 @@ class StepImpossible(ValueError):
 
 class UnknownMachine(StepImpossible):
     """A selection names a machine, or uses words, that there are none for. The message says what would be right."""
-
-
-class Machine(Protocol):
-    """What a selection looks at."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def is_running(self) -> bool: ...
 
 
 GRAMMAR = (

@@ -272,11 +272,6 @@ class World(Acts, Inventory, Reports):
             self.network.paths.worst() if self.core is None else self.network.paths.worst_among(self.judged)
         )
 
-    @property
-    def now_text(self) -> str:
-        """The present time as a part of a stream's name."""
-        return f"{self.timeline.now:.9f}"
-
     def alive_fingerprint(self) -> int | None:
         """What every view's ALIVE set, own life included, must amount to; None while a life is being opened.
 
