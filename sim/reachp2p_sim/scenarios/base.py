@@ -231,6 +231,12 @@ def require(world: World, condition: bool, message: str) -> None:
         raise Violation("scenario", message, world.now)
 
 
+def require_all_answered(world: World) -> None:
+    """A demand that every call that has ended has a result, and that there were some."""
+    codes = world.ledger.codes
+    require(world, set(codes) == {0}, f"calls ended as {dict(sorted(codes.items()))}")
+
+
 def stopped(host: Host) -> Callable[[World], bool]:
     """The condition that a machine runs no process any more."""
 

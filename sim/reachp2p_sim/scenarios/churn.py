@@ -8,7 +8,15 @@ from reachp2p_sim.machines.host import Host
 from reachp2p_sim.machines.listening import listen
 from reachp2p_sim.machines.next_release import NEW_KEY, NEW_VALUE, held_head
 from reachp2p_sim.measuring.budgets import detection_p99, healing
-from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle, stopped
+from reachp2p_sim.scenarios.base import (
+    Options,
+    grow,
+    require,
+    require_all_answered,
+    scenario,
+    settle,
+    stopped,
+)
 from reachp2p_sim.steps.work import CAPABILITY
 from reachp2p_sim.world.agreement import converged
 from reachp2p_sim.world.world import World
@@ -122,8 +130,7 @@ def rolling_restart(world: World, options: Options) -> None:
         require(
             world, [life.epoch for life in host.lives] == [1, 2], f"{host.name} had the lives {host.lives}"
         )
-    codes = world.ledger.codes
-    require(world, set(codes) == {0}, f"calls ended as {dict(sorted(codes.items()))}")
+    require_all_answered(world)
 
 
 @scenario(
@@ -161,8 +168,7 @@ def rolling_upgrade(world: World, options: Options) -> None:
             head = held_head(host.engine, other.node)
             is_kept = head is not None and head.extensions == {NEW_KEY: NEW_VALUE}
             require(world, is_kept, f"{host.name} holds {head} of {other.name}: the new key is not kept")
-    codes = world.ledger.codes
-    require(world, set(codes) == {0}, f"calls ended as {dict(sorted(codes.items()))}")
+    require_all_answered(world)
 
 
 @scenario(

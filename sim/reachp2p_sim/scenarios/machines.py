@@ -32,8 +32,7 @@ def slow_processing(world: World, options: Options) -> None:
     world.timings["backlog_worst"] = max(host.processor.waiting_max for host in slow)
     world.timings["dropped"] = sum(host.processor.dropped for host in slow)
     world.timings["false_positives"] = len(told.buried(hosts))
-    buried = told.buried(rest, rest)
-    require(world, not buried, f"a member that was well was buried by another: {first(buried)}")
+    told.demand_not_buried(rest)
     world.slow_down(*slow)
     world.timings["healed_after"] = settle(world, healing(options.nodes, world.protocol))
 

@@ -6,7 +6,7 @@ from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p_sim.machines.host import Host
 from reachp2p_sim.machines.listening import listen
 from reachp2p_sim.measuring.budgets import healing
-from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
+from reachp2p_sim.scenarios.base import Options, grow, require, require_all_answered, scenario, settle
 from reachp2p_sim.steps.work import CAPABILITY
 from reachp2p_sim.world.agreement import converged
 from reachp2p_sim.world.world import World
@@ -49,8 +49,7 @@ def newcomer_calls(world: World, options: Options) -> None:
         world.call_in_a_loop(newcomer, think_time=0.05, at_once=True)
     world.run(options.number("seconds"))
     world.timings["ready_worst"] = worst
-    codes = world.ledger.codes
-    require(world, set(codes) == {0}, f"calls ended as {dict(sorted(codes.items()))}")
+    require_all_answered(world)
     settle(world, healing(len(world.running), world.protocol))
 
 

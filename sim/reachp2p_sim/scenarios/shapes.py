@@ -89,14 +89,19 @@ def _unrouted(faulty: list[Host], rest: list[Host]) -> Callable[[World], bool]:
     return is_unrouted
 
 
+def _faulty_and_rest(world: World, options: Options, hosts: list[Host]) -> tuple[list[Host], list[Host]]:
+    """A drawn share of the machines, at least one and never the first, and all others."""
+    count = max(1, round(len(hosts) * options.number("share")))
+    faulty = world.randomness.stream("faulty").sample(hosts[1:], count)
+    return faulty, without(hosts, *faulty)
+
+
 def _one_way(world: World, options: Options, *, deaf: bool) -> None:
     hosts = grow(world, options)
     world.offer(*hosts)
     world.run(5)
     told = Told(world)
-    count = max(1, round(len(hosts) * options.number("share")))
-    faulty = world.randomness.stream("faulty").sample(hosts[1:], count)
-    rest = without(hosts, *faulty)
+    faulty, rest = _faulty_and_rest(world, options, hosts)
     world.partition(*((rest, faulty) if deaf else (faulty, rest)), one_way=True)
     world.timings["unrouted_after"] = world.run_until(_unrouted(faulty, rest), limit=OUT_WITHIN)
     world.run(options.number("cut") - world.timings["unrouted_after"])
@@ -104,8 +109,7 @@ def _one_way(world: World, options: Options, *, deaf: bool) -> None:
     world.heal()
     world.timings["flips"] = told.flips(faulty, rest)
     world.timings["healed_after"] = settle(world, healing(options.nodes, world.protocol))
-    buried = told.buried(rest, rest)
-    require(world, not buried, f"a member that was well was buried by another: {first(buried)}")
+    told.demand_not_buried(rest)
     require(
         world, told.flips(faulty, rest) <= 2, f"{told.flips(faulty, rest)} changes of one mind, 2 allowed"
     )
@@ -154,15 +158,12 @@ def flip_flop(world: World, options: Options) -> None:
     """B3.16: the rest stays as it is. How often a view of a faulty one changes is measured (`flips`)."""
     hosts = grow(world, options, work=False)
     told = Told(world)
-    count = max(1, round(len(hosts) * options.number("share")))
-    faulty = world.randomness.stream("faulty").sample(hosts[1:], count)
-    rest = without(hosts, *faulty)
+    faulty, rest = _faulty_and_rest(world, options, hosts)
     on, off, seconds = (options.number(name) for name in ("on", "off", "seconds"))
     world.flap(*faulty, on=on, off=off, seconds=seconds, direction="ingress")
     world.run(seconds)
     world.timings["flips"] = told.flips(faulty, rest)
-    buried = told.buried(rest, rest)
-    require(world, not buried, f"a member that was well was buried by another: {first(buried)}")
+    told.demand_not_buried(rest)
     world.timings["healed_after"] = settle(world, healing(options.nodes, world.protocol))
 
 
@@ -180,9 +181,7 @@ def lossy_members(world: World, options: Options) -> None:
     """B3.17: the rest stays as it is. When the faulty ones are out, and how often views change, is measured."""
     hosts = grow(world, options, work=False)
     told = Told(world)
-    count = max(1, round(len(hosts) * options.number("share")))
-    faulty = world.randomness.stream("faulty").sample(hosts[1:], count)
-    rest = without(hosts, *faulty)
+    faulty, rest = _faulty_and_rest(world, options, hosts)
     began_at = world.now
     world.set_weather_of(faulty, rest, loss=options.number("lost"), name="lossy")
     world.run(options.number("seconds"))
@@ -192,8 +191,7 @@ def lossy_members(world: World, options: Options) -> None:
     world.timings["buried_after"] = dead[0].at - began_at if dead else -1.0
     held = [host.view.members.get(node.node) for host in rest for node in faulty]
     world.timings["buried_at_the_end"] = sum(h is not None and h.state is MemberState.DEAD for h in held)
-    buried = told.buried(rest, rest)
-    require(world, not buried, f"a member that was well was buried by another: {first(buried)}")
+    told.demand_not_buried(rest)
     world.timings["healed_after"] = settle(world, healing(options.nodes, world.protocol))
 
 

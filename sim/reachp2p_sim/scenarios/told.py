@@ -8,6 +8,7 @@ import msgspec
 
 from reachp2p.core.events import Event, MemberChanged, MemberState
 from reachp2p_sim.machines.host import Host
+from reachp2p_sim.scenarios.base import require
 from reachp2p_sim.world.world import World
 
 
@@ -77,6 +78,11 @@ class Told:
     def buried(self, subjects: Iterable[Host], observers: Iterable[Host] | None = None) -> list[Word]:
         """Who of these was declared DEAD by whom."""
         return self.about(subjects, observers, MemberState.DEAD)
+
+    def demand_not_buried(self, well: list[Host]) -> None:
+        """Raise `Violation` if any of these, with whom nothing was wrong, was declared DEAD by another of them."""
+        buried = self.buried(well, well)
+        require(self._world, not buried, f"a member that was well was buried by another: {first(buried)}")
 
     def flips(self, subjects: Iterable[Host], observers: Iterable[Host]) -> int:
         """The most changes to and from DEAD of one pair."""
