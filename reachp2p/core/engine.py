@@ -23,6 +23,7 @@ from reachp2p.core.inbound import Inbound
 from reachp2p.core.membership.life import Phase, Step
 from reachp2p.core.parts import Parts
 from reachp2p.core.pulls import Pulls
+from reachp2p.core.push_pull import PushPull
 from reachp2p.core.questions import Questions
 from reachp2p.core.registry.record import RECORDS_BYTES_MAX
 from reachp2p.core.ring.placement import InstanceKey
@@ -71,12 +72,14 @@ class Engine:
         self._consequences = Consequences(parts)
         pulls = Pulls(parts)
         self._hearing = Hearing(parts, self._consequences, pulls)
-        self._upkeep = Upkeep(parts, self._hearing, self._consequences, pulls)
-        self._inbound = Inbound(parts, self._hearing, self._consequences, self._upkeep)
+        self._push_pull = PushPull(parts, self._hearing)
+        self._upkeep = Upkeep(parts, self._hearing, self._consequences, pulls, self._push_pull)
+        self._inbound = Inbound(parts, self._hearing, self._consequences, self._push_pull)
         self._timing = Timing(
             parts,
             self._consequences,
             self._upkeep,
+            self._push_pull,
             self._inbound,
             drain_ends=self._say_left,
             left_spread=self._end_leaving,
@@ -204,7 +207,7 @@ class Engine:
         if self._parts.life.is_running:
             self._inbound.learn(heads, now)
             if is_all:
-                self._upkeep.assume_synced()
+                self._push_pull.assume_synced()
         self._settle(now)
 
     # Commands: what the application wishes
@@ -357,11 +360,11 @@ class Engine:
         Before its first exchange of views a newcomer may have been told of instances and not of their deaths; until
         then only this node itself and those it is linked with count.
         """
-        return self._questions.is_callable(capability, has_synced=self._upkeep.has_synced)
+        return self._questions.is_callable(capability, has_synced=self._push_pull.has_synced)
 
     def why_not_callable(self, capability: str) -> RouteFailed:
         """Why `is_callable` is false: 1301 or 1303 with how many instances are known, in which states."""
-        return self._questions.why_not_callable(capability, has_synced=self._upkeep.has_synced)
+        return self._questions.why_not_callable(capability, has_synced=self._push_pull.has_synced)
 
     def is_probing(self, node: NodeId) -> bool:
         """Whether a probe of this member of our own is under way."""

@@ -28,8 +28,8 @@ from reachp2p.core.links.outputs import (
 )
 from reachp2p.core.membership.probe import answer
 from reachp2p.core.parts import Parts
+from reachp2p.core.push_pull import PushPull
 from reachp2p.core.trust.facts import Checked, FactRejected
-from reachp2p.core.upkeep import Upkeep
 from reachp2p.core.wire.facts import Head
 from reachp2p.core.wire.limits import WireError
 from reachp2p.core.wire.messages import (
@@ -69,11 +69,13 @@ CONTACTS_MAX = 64
 class Inbound:
     """Takes apart what arrives."""
 
-    def __init__(self, parts: Parts, hearing: Hearing, consequences: Consequences, upkeep: Upkeep) -> None:
+    def __init__(
+        self, parts: Parts, hearing: Hearing, consequences: Consequences, push_pull: PushPull
+    ) -> None:
         self._parts = parts
         self._hearing = hearing
         self._consequences = consequences
-        self._upkeep = upkeep
+        self._push_pull = push_pull
         self._codec = parts.codec
         self._reader = parts.codec.reader(parts.settings.cluster_id, parts.own.node, parts.verifier.verify)
         self._answers: list[tuple[NodeId, list[NodeId]]] = []
@@ -305,7 +307,7 @@ class Inbound:
                 self._hearing.steps += parts.life.on_contact_over(now)
         if parts.life.is_running:
             parts.contacts.joined(up.address, now)
-            self._upkeep.on_link_up(up.link, up.node, now)
+            self._push_pull.on_link_up(up.link, up.node, now)
         if member is not None and member.life == up.life:
             if up.address is not None:
                 member.answered_at(up.address)
@@ -322,12 +324,12 @@ class Inbound:
                 parts.contacts.on_unreached(down.address, down.end, down.code, down.detail, now)
             self._hearing.steps += parts.life.on_contact_over(now)
         for over in parts.sync.on_link_down(down.link):
-            self._upkeep.on_exchange_over(over, now)
+            self._push_pull.on_exchange_over(over, now)
         parts.callee.on_link_down(down, now)
         if down.node is None:
             return
         if not parts.links.is_dialling(down.node):
-            self._upkeep.on_link_down(down.node, now)
+            self._push_pull.on_link_down(down.node, now)
         parts.caller.on_link_down(down, now)
         if not parts.life.is_running:
             self._askers.pop(down.link, None)
@@ -373,7 +375,7 @@ class Inbound:
                     return
                 for output in parts.sync.on_message(heard.link, heard.node, message, now):
                     if isinstance(output, ExchangeOver):
-                        self._upkeep.on_exchange_over(output, now)
+                        self._push_pull.on_exchange_over(output, now)
                     else:
                         self._hearing.delta(output, source, now)
             case ContactRequest():
@@ -428,7 +430,7 @@ class Inbound:
                 named.append(node)
         self._hearing.steps += parts.life.on_answer(held, now)
         if parts.life.is_running:
-            self._upkeep.first_sync(source.node, named, now)
+            self._push_pull.first_sync(source.node, named, now)
         elif len(self._answers) < CONTACTS_MAX:
             self._answers.append((source.node, named))
 
@@ -440,7 +442,7 @@ class Inbound:
         answers, self._answers = self._answers, []
         for node, named in answers:
             self._parts.contacts.joined(None, now)
-            self._upkeep.first_sync(node, named, now)
+            self._push_pull.first_sync(node, named, now)
 
     # The snapshot
 

@@ -23,16 +23,15 @@ from reachp2p.core.membership.looks import RefusalDialDue, VerifyDue
 from reachp2p.core.membership.probe import DirectProbeDue, ProbeDue, ProbeEnds
 from reachp2p.core.membership.relays import RelayEnds, RelayNackDue
 from reachp2p.core.parts import Parts
+from reachp2p.core.push_pull import FirstSyncDue, PushPull, PushPullDue
 from reachp2p.core.routing.unreached import UnreachedEnds
 from reachp2p.core.routing.unsteady import SteadyDue
 from reachp2p.core.snapshot import SnapshotDue
 from reachp2p.core.timers import TimerKey
 from reachp2p.core.upkeep import (
     ClockSettled,
-    FirstSyncDue,
     GossipDue,
     PullDue,
-    PushPullDue,
     SuccessorsDue,
     SweepDue,
     Upkeep,
@@ -55,6 +54,7 @@ class Timing:
         parts: Parts,
         consequences: Consequences,
         upkeep: Upkeep,
+        push_pull: PushPull,
         inbound: Inbound,
         *,
         drain_ends: Callable[[float], None],
@@ -62,7 +62,7 @@ class Timing:
     ) -> None:
         self._parts = parts
         self._consequences = consequences
-        self._upkeep = upkeep
+        self._push_pull = push_pull
         self._inbound = inbound
         # What a key names besides its kind is read by the handler; most need the time alone.
         self._handlers: dict[type, Callable[[Any, float], Sequence[Step] | None]] = {
@@ -87,12 +87,12 @@ class Timing:
             SnapshotDue: _at(parts.snapshot.on_due),
             ExchangeEnds: self._on_exchange_ends,
             GossipDue: _at(upkeep.on_gossip_due),
-            PushPullDue: _at(upkeep.on_push_pull_due),
+            PushPullDue: _at(push_pull.on_push_pull_due),
             SuccessorsDue: _at(upkeep.on_successors_due),
             PullDue: _at(upkeep.on_pull_due),
             SweepDue: _at(upkeep.on_sweep_due),
             ClockSettled: _at(upkeep.on_clock_settled),
-            FirstSyncDue: _at(upkeep.on_first_sync_due),
+            FirstSyncDue: _at(push_pull.on_first_sync_due),
             DrainEnds: _at(drain_ends),
             LeftSpread: _at(left_spread),
         }
@@ -141,7 +141,7 @@ class Timing:
 
     def _on_exchange_ends(self, key: ExchangeEnds, now: float) -> None:
         for over in self._parts.sync.on_exchange_ends(key.link, key.exchange):
-            self._upkeep.on_exchange_over(over, now)
+            self._push_pull.on_exchange_over(over, now)
 
 
 R = TypeVar("R")

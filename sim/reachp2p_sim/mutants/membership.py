@@ -18,6 +18,7 @@ from reachp2p.core.membership.own import OwnNode
 from reachp2p.core.membership.probe import Prober, ProbeResult
 from reachp2p.core.membership.suspicion import Grade
 from reachp2p.core.membership.table import Change, MemberTable
+from reachp2p.core.push_pull import PushPull
 from reachp2p.core.routing.table import RoutingTable
 from reachp2p.core.trust.facts import Checked
 from reachp2p.core.upkeep import Upkeep
@@ -227,10 +228,10 @@ def tombstone_dropped(patches: Patches) -> None:
     caught_by="convergence",
 )
 def no_anti_entropy(patches: Patches) -> None:
-    def broken(self: Upkeep, member: Member, now: float) -> None:
+    def broken(self: PushPull, member: Member, now: float) -> None:
         return None
 
-    patches.replace(Upkeep, "sync_with", broken)
+    patches.replace(PushPull, "sync_with", broken)
 
 
 @mutant(

@@ -10,6 +10,7 @@ from zlib import crc32
 from reachp2p.core.dissemination.broadcast_queue import BroadcastQueue
 from reachp2p.core.ids import NodeId
 from reachp2p.core.membership.probe import ProbeResult
+from reachp2p.core.push_pull import PushPull
 from reachp2p.core.registry.store import RecordStore
 from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.ring.ring import Ring
@@ -104,7 +105,7 @@ def hurries_for_ever(patches: Patches) -> None:
         usual: float = interval(self)
         return usual / 100 if self._parts.counters.value("members.became_dead") else usual
 
-    interval = patches.replace(Upkeep, "_push_pull_interval", broken)
+    interval = patches.replace(PushPull, "_interval", broken)
 
 
 @mutant(

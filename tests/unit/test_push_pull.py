@@ -9,14 +9,14 @@ from reachp2p.core.counters import Counters
 from reachp2p.core.ids import Address, LinkId, NodeId
 from reachp2p.core.membership.table import MemberTable
 from reachp2p.core.parts import Parts
-from reachp2p.core.timers import Timers
-from reachp2p.core.upkeep import (
+from reachp2p.core.push_pull import (
     PUSH_PULL_FIRST,
     PUSH_PULL_SLOWER,
     PUSH_PULL_SLOWER_CHANGING,
+    PushPull,
     PushPullDue,
-    Upkeep,
 )
+from reachp2p.core.timers import Timers
 from tests.support import Author, Steady, node_id, settings
 
 OWN = 50
@@ -58,7 +58,7 @@ class Exchanges:
 
 
 class Office:
-    """The upkeep of a node that knows some members."""
+    """The comparisons of a node that knows some members."""
 
     def __init__(self, *numbers: int) -> None:
         self.counters = Counters()
@@ -69,7 +69,6 @@ class Office:
         self.table = MemberTable(node_id(OWN), own.protocol.members_max, self.counters)
         for number in numbers:
             self.table.merge(Author(number).head(), 0.0)
-        nothing = SimpleNamespace(stop=lambda: None)
         parts = SimpleNamespace(
             settings=own,
             timers=self.timers,
@@ -78,13 +77,9 @@ class Office:
             table=self.table,
             links=self.links,
             sync=self.exchanges,
-            prober=nothing,
-            relays=nothing,
-            contacts=nothing,
-            detector=nothing,
         )
         unused: Any = None
-        self.upkeep = Upkeep(cast(Parts, parts), unused, unused, unused)
+        self.push_pull = PushPull(cast(Parts, parts), unused)
 
     def link(self, number: int) -> None:
         """There is a link to a member, and it has answered over it."""
@@ -98,7 +93,7 @@ class Office:
 
     def pause(self, now: float) -> float:
         """How long after the regular comparison of now the next one comes."""
-        self.upkeep.on_push_pull_due(now)
+        self.push_pull.on_push_pull_due(now)
         at = self.timers.due_at(PushPullDue())
         assert at is not None
         return at - now
@@ -107,26 +102,26 @@ class Office:
         """Another exchange than the regular one begins, such as a pull or a comparison that heads asked for."""
         member = self.table.get(node_id(number))
         assert member is not None
-        self.upkeep.sync_with(member, 1.0)
+        self.push_pull.sync_with(member, 1.0)
 
 
 def test_if_the_member_that_chance_chose_is_not_reached_one_that_has_answered_is_compared_with() -> None:
     office = Office(1, 2, 3)
     office.has_answered(3)
-    office.upkeep.on_push_pull_due(0.0)
+    office.push_pull.on_push_pull_due(0.0)
     assert office.links.dialled == [node_id(1)]
-    office.upkeep.on_link_down(node_id(1), 5.0)
+    office.push_pull.on_link_down(node_id(1), 5.0)
     assert office.links.dialled == [node_id(1), node_id(3)]
     assert office.counters.value("sync.instead") == 1
 
 
 def test_another_exchange_meanwhile_does_not_cancel_the_second_choice() -> None:
     office = Office(1, 2, 3)
-    office.upkeep.on_push_pull_due(0.0)
+    office.push_pull.on_push_pull_due(0.0)
     office.link(2)
     office.compare(2)
     assert office.exchanges.begun == [node_id(2)]
-    office.upkeep.on_link_down(node_id(1), 5.0)
+    office.push_pull.on_link_down(node_id(1), 5.0)
     assert office.exchanges.begun == [node_id(2), node_id(2)]
     assert office.counters.value("sync.instead") == 1
 
@@ -134,25 +129,25 @@ def test_another_exchange_meanwhile_does_not_cancel_the_second_choice() -> None:
 def test_there_is_one_second_choice_and_none_after_a_comparison_over_a_link() -> None:
     office = Office(1, 2)
     office.has_answered(2)
-    office.upkeep.on_push_pull_due(0.0)
-    office.upkeep.on_link_down(node_id(1), 5.0)
-    office.upkeep.on_link_down(node_id(2), 10.0)
-    office.upkeep.on_link_down(node_id(1), 15.0)
+    office.push_pull.on_push_pull_due(0.0)
+    office.push_pull.on_link_down(node_id(1), 5.0)
+    office.push_pull.on_link_down(node_id(2), 10.0)
+    office.push_pull.on_link_down(node_id(1), 15.0)
     assert office.counters.value("sync.instead") == 1
     office.link(1)
-    office.upkeep.on_push_pull_due(20.0)
+    office.push_pull.on_push_pull_due(20.0)
     assert office.exchanges.begun == [node_id(1)]
     del office.links.open[node_id(1)]
-    office.upkeep.on_link_down(node_id(1), 25.0)
+    office.push_pull.on_link_down(node_id(1), 25.0)
     assert office.counters.value("sync.instead") == 1
 
 
 def test_who_has_stopped_compares_with_nobody() -> None:
     office = Office(1, 2)
     office.has_answered(2)
-    office.upkeep.on_push_pull_due(0.0)
-    office.upkeep.stop()
-    office.upkeep.on_link_down(node_id(1), 5.0)
+    office.push_pull.on_push_pull_due(0.0)
+    office.push_pull.stop()
+    office.push_pull.on_link_down(node_id(1), 5.0)
     assert office.links.dialled == [node_id(1)]
 
 
