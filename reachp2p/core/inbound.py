@@ -303,7 +303,9 @@ class Inbound:
             return
         if parts.contacts.on_link_up(up.link, up.node):
             link = parts.links.link_to(up.node) or up.link  # ours is on its way out if theirs is preferred
-            if not parts.links.send(link, ContactRequest(node=parts.own.node)):
+            if parts.links.send(link, ContactRequest(node=parts.own.node)):
+                parts.contacts.on_asked(link)
+            else:
                 self._hearing.steps += parts.life.on_contact_over(now)
         if parts.life.is_running:
             parts.contacts.joined(up.address, now)
@@ -413,6 +415,8 @@ class Inbound:
 
     def _contact_answer(self, message: ContactAnswer, source: Source, now: float) -> None:
         parts = self._parts
+        assert source.link is not None, "contacts are links"
+        parts.contacts.on_answered(source.link)
         held = None
         if message.held is not None:
             try:

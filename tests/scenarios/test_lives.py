@@ -5,13 +5,13 @@ from __future__ import annotations
 from reachp2p_sim.checkers import attach_all
 from reachp2p_sim.machines.host import Host
 from reachp2p_sim.machines.workload import Handler, Offer
-from reachp2p_sim.measuring.budgets import healing
+from reachp2p_sim.measuring.budgets import healing, suspicion_minimum
 from reachp2p_sim.scenarios.base import employ
 from reachp2p_sim.steps.work import AGENT, CAPABILITY
 from reachp2p_sim.world.agreement import agreed, converged
 from reachp2p_sim.world.world import World, halves
 
-from reachp2p.core.events import CloneSeen, Event, Fenced, NameShared, Paused
+from reachp2p.core.events import CloneSeen, Event, Fenced, NameShared, Paused, Started
 
 
 def grown(seed: int, count: int) -> tuple[World, list[Host], list[tuple[Host, Event]]]:
@@ -60,6 +60,21 @@ def test_an_older_copy_of_the_disk_is_outbid() -> None:
     life = hosts[3].life
     assert life is not None
     assert life.epoch == 5
+
+
+def test_who_lost_its_disk_waits_for_no_contact_that_has_hung_up() -> None:
+    """The only seed says which life it knows and hangs up, before it has answered: the challenge begins at once."""
+    world, hosts, told = grown(seed=7, count=8)
+    world.restart(hosts[5])  # so that the life without a disk is a lower one
+    world.run_until(agreed, limit=3.0)
+    world.restart(hosts[5], disk="lost")
+    started = len(said(told, Started))
+    took = world.run_until(lambda _: len(said(told, Started)) > started, limit=10, every=0.05)
+    assert took < suspicion_minimum(1, world.protocol) + 0.2, (
+        "S_min of one is how long the former life may answer"
+    )
+    assert hosts[5].life is not None
+    assert hosts[5].life.epoch == 3
 
 
 def test_a_whole_cluster_that_loses_power_routes_from_its_snapshots_at_once() -> None:

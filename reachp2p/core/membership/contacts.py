@@ -65,6 +65,8 @@ class Contacts:
         self._book: dict[NodeId, tuple[Address, ...]] = {}
         self._own_addresses: dict[Address, None] = {}
         self._dialled: dict[LinkId, Address] = {}
+        self._asked: dict[LinkId, None] = {}
+        """Links on which a contact was asked and has not answered yet."""
         self._unreached: dict[Address, str] = {}
         """Seeds that could not be reached, with the reason that was told."""
         self._turn = 0
@@ -115,6 +117,7 @@ class Contacts:
         """Look no more: dials that still end are nobody's failure."""
         self._timers.cancel(ContactDue())
         self._dialled.clear()
+        self._asked.clear()
 
     def _try(self, address: Address, node: NodeId | None, now: float) -> bool:
         if address in self._own_addresses or address in self._dialled.values():
@@ -168,9 +171,20 @@ class Contacts:
             self._unreached.pop(address, None)
         return address is not None
 
+    def on_asked(self, link: LinkId) -> None:
+        """A contact has been asked over a link."""
+        self._asked[link] = None
+
+    def on_answered(self, link: LinkId) -> None:
+        """It has answered."""
+        self._asked.pop(link, None)
+
     def on_link_down(self, link: LinkId) -> bool:
-        """A link is gone or never came; true if we had dialled it to find somebody."""
-        return self._dialled.pop(link, None) is not None
+        """A link is gone or never came; true if we had dialled it to find somebody, or have asked over it and have no
+        answer: whoever holds us for a former life says which it knows and hangs up, and is not waited for."""
+        was_dialled = self._dialled.pop(link, None) is not None
+        was_asked = self._asked.pop(link, link) is None
+        return was_dialled or was_asked
 
     def on_unreached(self, address: Address, end: LinkEnd, code: int, detail: str, now: float) -> None:
         """What we had dialled did not open, for this reason: a wrong or missing seed is told, once."""

@@ -259,6 +259,19 @@ def test_a_link_that_was_dialled_to_find_somebody_is_known_once() -> None:
     assert not search.contacts.on_link_down(LinkId(999))
 
 
+def test_a_contact_that_hangs_up_before_it_has_answered_is_not_waited_for() -> None:
+    search = Search(1, 2)
+    search.contacts.ask(0.0)
+    first, second = search.open
+    for link, number in ((first, 1), (second, 2)):
+        assert search.contacts.on_link_up(link, node_id(number))
+        search.contacts.on_asked(link)
+    search.contacts.on_answered(first)
+    assert not search.contacts.on_link_down(first), "it has answered"
+    assert search.contacts.on_link_down(second)
+    assert not search.contacts.on_link_down(second), "once"
+
+
 def unreached(search: Search) -> list[tuple[int, int, str]]:
     return [
         (number_of(one.address), one.code, one.reason)
