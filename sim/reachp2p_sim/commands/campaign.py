@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from reachp2p_sim.campaign.folder import Folder
     from reachp2p_sim.campaign.plan import Plan
 
-LATEST = "latest"
 FAILURES_SHOWN = 5
 COSTLY_SHOWN = 5
 ALL = "all"
@@ -147,6 +146,7 @@ def _page(folder: Path) -> Path | None:
 
 def _folder(plan: Plan | None, store: Path, out: Path | None, resume: bool) -> Folder:
     from reachp2p_sim.campaign.folder import Folder
+    from reachp2p_sim.results.store import LATEST, point
 
     if resume:
         return Folder.reopen(out or store / LATEST, plan)
@@ -156,9 +156,7 @@ def _folder(plan: Plan | None, store: Path, out: Path | None, resume: bool) -> F
     first = plan.scenarios[0]
     name = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{Path(first).stem if Path(first).suffix else first}"
     folder = Folder.create(store / name, plan)
-    latest = store / LATEST
-    latest.unlink(missing_ok=True)
-    latest.symlink_to(name)
+    point(store / LATEST, Path(name))
     return folder
 
 

@@ -8,19 +8,33 @@ from typing import Annotated
 
 import typer
 
-from reachp2p_sim.commands.shared import UNFINISHED, AsJson, leave, print_json, say, usage
+from reachp2p_sim.commands.shared import (
+    RUNS_KEPT,
+    STORE,
+    STORE_VARIABLE,
+    UNFINISHED,
+    AsJson,
+    leave,
+    print_json,
+    say,
+    usage,
+)
 
-LATEST = Path("store") / "campaigns" / "latest"
 RUNS = "runs"
+"""The folder, in that of a campaign, for the reports of its worst seeds."""
 
 
 def report(
     folder: Annotated[
-        Path, typer.Argument(help="The folder of a campaign; the latest one if not given.")
-    ] = LATEST,
+        Path | None,
+        typer.Argument(help="The folder of a campaign; the latest one in the store if not given."),
+    ] = None,
     reports: Annotated[
         int, typer.Option(min=0, max=20, help="Run so many of the worst seeds again, and link their reports.")
     ] = 3,
+    store: Annotated[
+        Path, typer.Option(envvar=STORE_VARIABLE, help="The store that the latest campaign is looked for in.")
+    ] = STORE,
     as_json: AsJson = False,
 ) -> None:
     """Draw the page of a campaign.
@@ -31,10 +45,12 @@ def report(
     from reachp2p_sim.report import campaign_page
     from reachp2p_sim.results.files import said_of
     from reachp2p_sim.results.run_again import past_run
-    from reachp2p_sim.results.store import Store, StoreError
+    from reachp2p_sim.results.store import CAMPAIGNS, LATEST, Store, StoreError
     from reachp2p_sim.running.configuration import UsageError
     from reachp2p_sim.running.run import run_scenario
 
+    folder = folder or store / CAMPAIGNS / LATEST
+    runs = Store(folder / RUNS)
     try:
         summary, rows = campaign_page.read(folder)
     except OSError as error:
@@ -50,7 +66,8 @@ def report(
             began_at = time.monotonic()
             result = run_scenario(config, attach=recorder.attach)
             recorder.finish(result)
-            made = Store(folder / RUNS).write(config, result, recorder, time.monotonic() - began_at)
+            made = runs.write(config, result, recorder, time.monotonic() - began_at)
+            runs.prune(made.parent, RUNS_KEPT)
             links[one.replay] = (made.relative_to(folder) / "report.html").as_posix()
         page = campaign_page.write(folder, links)
     except (UsageError, StoreError) as error:

@@ -69,8 +69,8 @@ class Store:
             self._fill(partial, config, result, recorder, wall_seconds, stamp)
             final = _free(scenario, f"{stamp:%Y%m%dT%H%M%S}-{result.seed}")
             partial.rename(final)
-            _point(scenario / LATEST, Path(final.name))
-            _point(self.folder / LATEST, Path(name, final.name))
+            point(scenario / LATEST, Path(final.name))
+            point(self.folder / LATEST, Path(name, final.name))
         except OSError as error:
             shutil.rmtree(partial, ignore_errors=True)
             raise StoreError(f"{scenario}: the run could not be stored: {error.strerror or error}") from error
@@ -208,8 +208,8 @@ def _free(scenario: Path, name: str) -> Path:
     raise OSError(f"{FOLDERS_PER_SECOND_MAX} runs of one seed in one second")
 
 
-def _point(link: Path, target: Path) -> None:
-    """Let `latest` lead to a run, at once for whoever looks."""
+def point(link: Path, target: Path) -> None:
+    """Let `latest` lead to a run, or a campaign, at once for whoever looks. Raises `OSError`."""
     new = link.with_name(f".{link.name}-{os.getpid()}")
     new.unlink(missing_ok=True)
     new.symlink_to(target, target_is_directory=True)
