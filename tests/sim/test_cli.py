@@ -154,6 +154,17 @@ def test_a_campaign_counts_and_names_the_first_seeds_that_fail(
     assert "steady: 0 of 3 pass" in capsys.readouterr().out
 
 
+def test_the_page_of_the_latest_campaign_is_that_of_the_store_that_is_set(
+    command: Command, capsys: Capsys, tmp_path: Path
+) -> None:
+    words = ("campaign", "steady", "--seeds", "1", "--nodes", "3", "--set", "seconds=1", "--workers", "1")
+    assert command(*words) == command(*words) == 0
+    capsys.readouterr()
+    assert command("report", "--reports", "0") == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "store/campaigns/latest/campaign.html")
+    assert len(list((tmp_path / "store/campaigns").iterdir())) == 3, "two campaigns and a link to the latest"
+
+
 def test_a_campaign_over_a_file_is_kept_under_its_name(
     command: Command, capsys: Capsys, tmp_path: Path
 ) -> None:
