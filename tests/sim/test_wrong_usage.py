@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from reachp2p_sim.cli import main
 from reachp2p_sim.running.wrong_values import in_words, unknown
+from reachp2p_sim.scenarios.base import Options
 
 Command = Callable[..., int]
 Capsys = pytest.CaptureFixture[str]
@@ -26,6 +27,8 @@ FILES = {
     "seconds.toml": f'name = "a"\nsummary = "b"\nnodes = 3\n{GROW}[[steps]]\ndo = "pause"\nhosts = 3\n',
     "when.toml": f'name = "a"\nsummary = "b"\nnodes = 3\n{GROW}[[steps]]\ndo = "heal"\nat = 1\nnot_before = 1\n',
     "checkers.toml": f'name = "a"\nsummary = "b"\nnodes = 3\ncheckers = ["none.py"]\n{GROW}',
+    "repeat.toml": f'name = "a"\nsummary = "b"\nnodes = 3\n{GROW}[[steps]]\ndo = "repeat"\nsteps = 3\n',
+    "groups.toml": f'name = "a"\nsummary = "b"\nnodes = 3\ngroups = 3\n{GROW}',
     "bytes.toml": "name = \x80",
     "broken.py": "def story(:\n",
     "empty.py": "",
@@ -48,6 +51,8 @@ WRONG: list[tuple[str, str]] = [
     ("run seconds.toml", "seconds.toml: step 2 (pause): hosts: "),
     ("run when.toml", "when.toml: step 2 (heal): at (then and not later) or not_before (then or later)"),
     ("run checkers.toml", "checkers.toml: checkers: none.py: No such file or directory"),
+    ("run repeat.toml", "repeat.toml: step 2 (repeat): steps = 3: a list of steps is wanted"),
+    ("run groups.toml", "groups.toml: groups: a table is wanted, not a whole number"),
     ("run bytes.toml", "bytes.toml: no TOML: "),
     ("run broken.py", "SyntaxError"),
     ("run empty.py", "empty.py: one function under @scenario is wanted; there are: none"),
@@ -163,3 +168,28 @@ def test_only_a_name_that_is_close_is_offered() -> None:
         == "there is no rule 'bud'; there are: buddy, touch; did you mean buddy?"
     )
     assert unknown("rule", "xyz", names) == "there is no rule 'xyz'; there are: buddy, touch"
+
+
+@pytest.mark.parametrize(
+    ("keywords", "says"),
+    [
+        ('nodes="a"', "mine: nodes='a': a whole number of at least 1 is wanted"),
+        ("nodes=0", "mine: nodes=0: a whole number"),
+        ("nodes=3, list=[1]", "mine: list=[1]: a number or a text is wanted"),
+    ],
+)
+def test_a_story_with_wrong_keywords_is_refused(
+    keywords: str, says: str, command: Command, capsys: Capsys
+) -> None:
+    Path("mine.py").write_text(
+        "from reachp2p_sim import scenario\n"
+        f"@scenario('mine', 'x', {keywords})\n"
+        "def mine(world, options): ...\n"
+    )
+    assert command("run", "mine.py") == 2
+    assert says in capsys.readouterr().err
+
+
+def test_an_option_that_a_story_asks_for_and_has_not_is_named() -> None:
+    with pytest.raises(LookupError, match="there is no option 'cutt'; there are: cut; did you mean cut"):
+        Options(3, {"cut": 1.0}).number("cutt")

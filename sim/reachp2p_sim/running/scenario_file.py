@@ -178,6 +178,8 @@ def _macro(
             times = int(times)
         if not isinstance(times, int) or not 0 <= times <= TIMES_MAX:
             raise ScenarioInvalid(f"{where} (repeat): times = {times!r}: 0 to {TIMES_MAX} are possible")
+        if not isinstance(steps, list | tuple):
+            raise ScenarioInvalid(f"{where} (repeat): steps = {steps!r}: a list of steps is wanted")
         for _ in range(times):
             for number, step in enumerate(steps, 1):
                 yield from _written_out(step, f"{where}.{number}", nodes, options)

@@ -57,7 +57,9 @@ def parse_scenario(data: bytes, source: str) -> ScenarioFile:
         if key not in table:
             raise ScenarioInvalid(f"{source}: {key!r} is missing")
     try:
-        groups = {name: as_selection(value) for name, value in table.pop("groups", {}).items()}
+        groups = table.pop("groups", {})
+        if isinstance(groups, dict):
+            groups = {name: as_selection(value) for name, value in groups.items()}
         scenario = msgspec.convert({"source": source, **table, "groups": groups}, ScenarioFile)
     except (msgspec.ValidationError, TypeError, AttributeError) as error:
         raise ScenarioInvalid(f"{source}: {in_words(error)}") from error

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.machines.host import Host
 from reachp2p_sim.running.scenario_file import ScenarioFile, ScenarioInvalid, Timed, Value, steps_of
+from reachp2p_sim.running.wrong_values import unknown
 from reachp2p_sim.steps.selection import StepImpossible
 from reachp2p_sim.world.agreement import converged
 from reachp2p_sim.world.violation import Violation
@@ -27,12 +28,17 @@ class Options:
         self.values = values
 
     def number(self, name: str) -> float:
-        """A numeric option."""
-        return float(self.values[name])
+        """A numeric option. Raises `LookupError` if the scenario has no such option."""
+        return float(self._value(name))
 
     def text(self, name: str) -> str:
-        """A textual option."""
-        return str(self.values[name])
+        """A textual option. Raises `LookupError` if the scenario has no such option."""
+        return str(self._value(name))
+
+    def _value(self, name: str) -> Value:
+        if name not in self.values:
+            raise LookupError(unknown("option", name, self.values))
+        return self.values[name]
 
 
 Story: TypeAlias = Callable[[World, Options], None]
@@ -117,6 +123,12 @@ def scenario(
     """Register a story under a name. Further keyword arguments are its options with their defaults."""
 
     def register(story: Story) -> Story:
+        for key, count in (("nodes", nodes), ("nodes_min", nodes_min)):
+            if not isinstance(count, int) or count < 1:
+                raise ValueError(f"{name}: {key}={count!r}: a whole number of at least 1 is wanted")
+        for key, value in options.items():
+            if not isinstance(value, int | float | str):
+                raise ValueError(f"{name}: {key}={value!r}: a number or a text is wanted")
         register_of = _registers[-1]
         if name in register_of:
             raise ValueError(f"two scenarios are named {name}")
