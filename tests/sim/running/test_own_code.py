@@ -31,7 +31,7 @@ summary = "one third alone"
 nodes = 6
 checkers = ["mine.py"]
 [options]
-cut = 5
+cut = 2
 [[steps]]
 do = "grow"
 [[steps]]
