@@ -296,6 +296,31 @@ def test_a_failed_probe_costs_one_for_each_helper_that_was_silent(
     assert watch.health.value == health
 
 
+def test_the_end_of_a_round_names_the_helpers_that_hear_us_and_those_that_were_silent() -> None:
+    watch = Watch(1, 2, 3, 4)
+    nonce = start(watch)
+    watch.run(0.5)
+    watch.nack(nonce, 3)
+    failed = watch.prober.on_probe_ends(nonce)
+    assert failed == ProbeResult(
+        ANN.node, life(), answered=False, helped=(node_id(3),), silent=(node_id(2), node_id(4))
+    )
+    nonce = start(watch)
+    watch.run(2.5)
+    brought = watch.relayed_ack(nonce, ANN.head(), 4)
+    assert brought == ProbeResult(ANN.node, life(), answered=True, helped=(node_id(4),))
+    nonce = start(watch)
+    watch.run(4.0)
+    assert watch.relayed_ack(nonce, ANN.head(), 77) == ProbeResult(ANN.node, life(), answered=True)
+
+
+def test_where_nobody_nacks_no_helper_is_called_silent() -> None:
+    watch = Watch(1, 2, 3, 4, rules=Rules(lha_probe=False))
+    nonce = start(watch)
+    watch.run(0.5)
+    assert watch.prober.on_probe_ends(nonce) == ProbeResult(ANN.node, life(), answered=False)
+
+
 def test_a_failed_probe_that_nobody_could_help_with_costs_one() -> None:
     watch = Watch(1)
     start(watch)
