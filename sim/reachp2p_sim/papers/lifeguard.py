@@ -172,7 +172,7 @@ PAPER = Paper(
             "load",
             ("R2.4",),
             "128 agents in 74 cells drawn from the paper's own grid (9 numbers of agents, 6 durations from 0.1 to 32.8 "
-            "s, 8 pauses from 1 ms to 16.4 s), for two minutes; a quick run has 18 cells for one. All durations count "
+            "s, 8 pauses from 1 ms to 16.4 s), for two minutes; a quick run has 14 cells for one. All durations count "
             "the same. Datagrams and their bytes are counted, as large as memberlist would send them.",
             load_cases,
             interval,
