@@ -20,11 +20,13 @@ from reachp2p.core.events import ClockStepped, DrainFinished, Lagged, StorageFai
 from reachp2p.core.hearing import Hearing
 from reachp2p.core.ids import Address, Entropy, Life, LinkId, NodeId, Rng, Ticket
 from reachp2p.core.inbound import Inbound
+from reachp2p.core.introductions import Introductions
 from reachp2p.core.membership.life import Phase, Step
 from reachp2p.core.parts import Parts
 from reachp2p.core.pulls import Pulls
 from reachp2p.core.push_pull import PushPull
 from reachp2p.core.questions import Questions
+from reachp2p.core.recall import Recall
 from reachp2p.core.registry.record import RECORDS_BYTES_MAX
 from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.routing.failure import RouteFailed
@@ -74,7 +76,11 @@ class Engine:
         self._hearing = Hearing(parts, self._consequences, pulls)
         self._push_pull = PushPull(parts, self._hearing)
         self._upkeep = Upkeep(parts, self._hearing, self._consequences, pulls, self._push_pull)
-        self._inbound = Inbound(parts, self._hearing, self._consequences, self._push_pull)
+        self._introductions = Introductions(parts, self._hearing, self._push_pull)
+        self._recall = Recall(parts, self._hearing)
+        self._inbound = Inbound(
+            parts, self._hearing, self._consequences, self._push_pull, self._introductions
+        )
         self._timing = Timing(
             parts,
             self._consequences,
@@ -159,7 +165,7 @@ class Engine:
         now = self._enter(now)
         if self._parts.snapshot.is_asked(request):
             if self._parts.snapshot.on_fetched(request, rows):
-                self._inbound.load_snapshot(now)
+                self._recall.load(now)
                 self._is_loaded = True
         else:
             self._life_rows = (request, rows)
@@ -205,7 +211,7 @@ class Engine:
         """
         now = self._enter(now)
         if self._parts.life.is_running:
-            self._inbound.learn(heads, now)
+            self._recall.learn(heads, now)
             if is_all:
                 self._push_pull.assume_synced()
         self._settle(now)
@@ -472,7 +478,7 @@ class Engine:
         self._hearing.announce(now)
         parts.callee.resume()
         self._upkeep.start(now)
-        self._inbound.after_start(now)
+        self._introductions.after_start(now)
 
     def _stop(self, now: float) -> None:
         """This node is over: nothing runs, nothing is answered."""

@@ -8,7 +8,7 @@ something outdated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from reachp2p.core.consequences import Consequences
@@ -17,6 +17,7 @@ from reachp2p.core.effects import CloseLink, LinkEnd, ToNode
 from reachp2p.core.events import MemberState
 from reachp2p.core.hearing import Hearing, Source
 from reachp2p.core.ids import Address, Life, LinkId, NodeId
+from reachp2p.core.introductions import Introductions
 from reachp2p.core.links.outputs import (
     CallRejected,
     CloneReached,
@@ -29,8 +30,6 @@ from reachp2p.core.links.outputs import (
 from reachp2p.core.membership.probe import answer
 from reachp2p.core.parts import Parts
 from reachp2p.core.push_pull import PushPull
-from reachp2p.core.trust.facts import Checked, FactRejected
-from reachp2p.core.wire.facts import Head
 from reachp2p.core.wire.limits import WireError
 from reachp2p.core.wire.messages import (
     AccusationUpdate,
@@ -60,27 +59,26 @@ from reachp2p.core.wire.messages import (
 )
 
 DATAGRAM_MESSAGES_MAX = 64
-SAMPLE = 16
-"""Random members named to a newcomer (docs/protocol/membership.md)."""
-CONTACTS_MAX = 64
-"""Contacts whose answers came before our life ran."""
 
 
 class Inbound:
     """Takes apart what arrives."""
 
     def __init__(
-        self, parts: Parts, hearing: Hearing, consequences: Consequences, push_pull: PushPull
+        self,
+        parts: Parts,
+        hearing: Hearing,
+        consequences: Consequences,
+        push_pull: PushPull,
+        introductions: Introductions,
     ) -> None:
         self._parts = parts
         self._hearing = hearing
         self._consequences = consequences
         self._push_pull = push_pull
+        self._introductions = introductions
         self._codec = parts.codec
         self._reader = parts.codec.reader(parts.settings.cluster_id, parts.own.node, parts.verifier.verify)
-        self._answers: list[tuple[NodeId, list[NodeId]]] = []
-        self._askers: dict[LinkId, None] = {}
-        """Links on which we were asked before our life ran, when we had no head to answer with."""
         self._handlers: dict[type[Message], Callable[[Any, Source, Life, bytes, float], None]] = {
             Ping: self._ping,
             Ack: self._ack,
@@ -334,7 +332,7 @@ class Inbound:
             self._push_pull.on_link_down(down.node, now)
         parts.caller.on_link_down(down, now)
         if not parts.life.is_running:
-            self._askers.pop(down.link, None)
+            self._introductions.on_link_down(down.link)
             return
         if parts.table.size == 1:
             parts.contacts.alone(now, begin_anew=False)  # whoever answered has gone before we knew anybody
@@ -381,9 +379,9 @@ class Inbound:
                     else:
                         self._hearing.delta(output, source, now)
             case ContactRequest():
-                self._contact_request(message, source, now)
+                self._introductions.on_request(message, source, now)
             case ContactAnswer():
-                self._contact_answer(message, source, now)
+                self._introductions.on_answer(message, source, now)
             case SchemaWant():
                 bodies = [b for digest in message.hashes if (b := parts.schemas.get(digest)) is not None]
                 parts.links.send(heard.link, SchemaBodies(bodies=bodies))
@@ -392,85 +390,3 @@ class Inbound:
                     parts.schemas.learn(body)
             case _:
                 self._message(message, source, heard.life, b"", now)
-
-    # Contacts
-
-    def _contact_request(self, request: ContactRequest, source: Source, now: float) -> None:
-        """A node asks what we hold about its id, and whom we know."""
-        parts = self._parts
-        if request.node != source.node:
-            parts.counters.add("dropped.contact_request.not_own_id")
-            return
-        alive = [m for m in parts.table if m.state is MemberState.ALIVE and m.node != source.node]
-        sample = parts.rng.sample(alive, min(SAMPLE, len(alive)))
-        heads = [m.head.data for m in sample]
-        assert source.link is not None, "contacts are links"
-        if parts.life.is_running:
-            heads.insert(0, parts.own.head(now).data)
-        elif len(self._askers) < CONTACTS_MAX:
-            self._askers[source.link] = None
-        held = parts.table.get(source.node)
-        answer_ = ContactAnswer(held=held.head.data if held is not None else None, heads=heads)
-        parts.links.send(source.link, answer_)
-
-    def _contact_answer(self, message: ContactAnswer, source: Source, now: float) -> None:
-        parts = self._parts
-        assert source.link is not None, "contacts are links"
-        parts.contacts.on_answered(source.link)
-        held = None
-        if message.held is not None:
-            try:
-                held = parts.checker.open(Head, message.held)
-            except FactRejected as rejected:
-                parts.counters.add(f"dropped.head.{rejected.reason}")
-        if held is not None and held.fact.node != parts.own.node:
-            parts.counters.add("dropped.contact_answer.not_own_head")
-            held = None
-        named: list[NodeId] = []
-        for data in message.heads:
-            self._hearing.head(data, source, now, by_sync=True)
-            node = self._hearing.subject(data)
-            if node is not None:
-                named.append(node)
-        self._hearing.steps += parts.life.on_answer(held, now)
-        if parts.life.is_running:
-            self._push_pull.first_sync(source.node, named, now)
-        elif len(self._answers) < CONTACTS_MAX:
-            self._answers.append((source.node, named))
-
-    def after_start(self, now: float) -> None:
-        """Our life runs: tell those who asked us too early, and go on with the contacts that had answered before."""
-        askers, self._askers = self._askers, {}
-        for link in askers:
-            self._parts.links.send(link, HeadUpdate(head=self._parts.own.head(now).data))
-        answers, self._answers = self._answers, []
-        for node, named in answers:
-            self._parts.contacts.joined(None, now)
-            self._push_pull.first_sync(node, named, now)
-
-    # The snapshot
-
-    def load_snapshot(self, now: float) -> None:
-        """Heads and records from our own disk: verified like any others; expired heads are addresses only."""
-        parts = self._parts
-        heads, records = parts.snapshot.take_loaded()
-        disk = Source(parts.own.node)
-        for data in heads:
-            if self._hearing.head(data, disk, now) is None:
-                try:
-                    fact = parts.checker.open(Head, data).fact
-                except FactRejected:
-                    continue  # counted as dropped.head.<reason> when it was heard
-                if fact.node != parts.own.node and not fact.left:
-                    parts.contacts.remember(NodeId(fact.node), tuple(fact.addresses))
-        for data in records:
-            self._hearing.record(data, disk, now)
-
-    def learn(self, heads: Sequence[Checked[Head]], now: float) -> None:
-        """Heads from elsewhere: merged, and nothing else."""
-        parts = self._parts
-        disk = Source(parts.own.node)
-        for checked in heads:
-            parts.checker.remember(checked)
-            if self._hearing.head(checked.data, disk, now) is not None:
-                parts.snapshot.hold(NodeId(checked.fact.node), checked.data)
