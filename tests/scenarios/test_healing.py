@@ -61,7 +61,7 @@ def test_a_newcomer_that_is_sent_to_the_dead_turns_to_the_next_at_once(seed: int
     (newcomer,) = world.add_nodes(1)
     world.run(0.8)
     assert newcomer.engine.phase is Phase.RUNNING
-    assert newcomer.engine._upkeep.has_synced
+    assert newcomer.engine._push_pull.has_synced
 
 
 def test_each_half_believes_in_itself_and_buries_the_other_and_both_come_back() -> None:
