@@ -16,7 +16,8 @@ import fcntl
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from hashlib import sha256
 from pathlib import Path
 from time import monotonic
@@ -24,13 +25,14 @@ from typing import Any
 
 import msgspec
 
-from reachp2p_sim.campaign.plan import Plan
+from reachp2p_sim.campaign.plan import Plan, Task
+from reachp2p_sim.measuring.rare_branches import BRANCHES
 from reachp2p_sim.results.files import said_of, write_whole
 from reachp2p_sim.running import code_version
 from reachp2p_sim.running.configuration import UsageError, files_of
+from reachp2p_sim.running.run import RunResult
 
 PLAN, RUNS, SUMMARY, TABLE = "campaign.json", "runs.jsonl", "summary.json", "runs.parquet"
-VERDICTS = ("pass", "fail", "error")
 SYNC_INTERVAL = 1.0
 
 
@@ -47,6 +49,14 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     environment: dict[str, str]
     files: dict[str, str] = {}
     """SHA-256 of each file that a scenario is read from, with its own checkers."""
+
+
+class _Row(msgspec.Struct, frozen=True):
+    """What a line says besides the result of its run (`summary.row_of`)."""
+
+    number: int
+    cell: int
+    of: str
 
 
 def about(plan: Plan) -> About:
@@ -77,7 +87,7 @@ class Folder:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._file)
-            raise UsageError(f"{path}: another process is running this campaign") from None
+            raise UsageError(f"{path}: another process is running a campaign there") from None
         self._size = os.fstat(self._file).st_size
 
     def __enter__(self) -> Folder:
@@ -91,9 +101,9 @@ class Folder:
 
     @classmethod
     def create(cls, path: Path, plan: Plan) -> Folder:
-        """A new campaign. A `UsageError` if the folder holds one already."""
-        if (path / PLAN).exists() or (path / RUNS).exists():
-            raise UsageError(f"{path} holds a campaign already: name another folder, or go on with --resume")
+        """A new campaign. A `UsageError` if the folder holds one already, or another process has just begun one."""
+        if (path / PLAN).exists():
+            raise _holds_one(path)
         try:
             path.mkdir(parents=True, exist_ok=True)
         except (FileExistsError, NotADirectoryError):
@@ -101,8 +111,14 @@ class Folder:
         except OSError as error:
             raise UsageError(said_of(error)) from error
         try:
-            write_whole(path / PLAN, msgspec.json.format(msgspec.json.encode(about(plan)), indent=2))
-            return cls(path, plan)
+            folder = cls(path, plan)
+            with ExitStack() as unless_begun:
+                unless_begun.push(folder)
+                if (path / PLAN).exists() or folder._size:  # who had the lock before us has begun one
+                    raise _holds_one(path)
+                write_whole(path / PLAN, msgspec.json.format(msgspec.json.encode(about(plan)), indent=2))
+                unless_begun.pop_all()
+            return folder
         except OSError as error:
             raise UsageError(said_of(error)) from error
 
@@ -126,14 +142,18 @@ class Folder:
         return cls(path, kept.plan)
 
     def finished(self) -> Iterator[dict[str, Any]]:
-        """The finished runs, in the order in which they finished. Cuts off what a kill left of the last line."""
+        """The finished runs, in the order in which they finished. Cuts off what a kill left of the last line.
+
+        A `UsageError` for a line that is no run, or none of this plan.
+        """
+        task_of = self.plan.numbered()
         whole = 0
         with (self.path / RUNS).open("rb") as lines:
             for count, line in enumerate(lines, start=1):
                 if not line.endswith(b"\n"):
                     break
                 try:
-                    row = _row(line)
+                    row = _row(line, task_of)
                 except (msgspec.DecodeError, ValueError) as error:
                     raise UsageError(
                         f"{self.path / RUNS}, line {count} is damaged: {error}; remove that line, and its run is "
@@ -190,8 +210,36 @@ def _text(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _row(line: bytes) -> dict[str, Any]:
-    row: dict[str, Any] = msgspec.json.decode(line, type=dict[str, Any])
-    if not isinstance(row.get("number"), int) or row.get("verdict") not in VERDICTS:
-        raise ValueError("it is no run of a campaign")
+def _holds_one(path: Path) -> UsageError:
+    return UsageError(f"{path} holds a campaign already: name another folder, or go on with --resume")
+
+
+def _row(line: bytes, task_of: Callable[[int], Task]) -> dict[str, Any]:
+    """A line as a run of the plan. Raises `ValueError` if it is none, which says why."""
+    row = msgspec.json.decode(line, type=dict[str, Any])
+    kept = msgspec.json.decode(line, type=_Row)
+    result = msgspec.convert(row, RunResult)
+    ended = result.error if result.verdict == "error" else result.violation
+    if result.verdict != "pass" and not ended:
+        raise ValueError(f"it is a run with the verdict {result.verdict} and does not say of what")
+    if result.violation is not None and not {"checker", "message"} <= result.violation.keys():
+        raise ValueError("its violation has no checker or no message")
+    if missing := [branch for branch in BRANCHES if branch not in result.branches]:
+        raise ValueError(f"its branches have no {missing[0]!r}")
+    task = task_of(kept.number)
+    config = task.config
+    wanted: dict[str, object] = {
+        "cell": task.cell,
+        "of": config.scenario,
+        "scenario": config.scenario,
+        "seed": config.seed,
+        "mutant": config.mutant,
+    }
+    if config.nodes is not None:
+        wanted["nodes"] = config.nodes
+    for key, value in wanted.items():
+        if row[key] != value:
+            raise ValueError(
+                f"run {kept.number} of the plan has {key} {_text(value)}, and this one has {_text(row[key])}"
+            )
     return row

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
 import msgspec
 
-from reachp2p_sim.running.configuration import RunConfig, UsageError, check, short_name
+from reachp2p_sim.running.configuration import NODES_MAX, RunConfig, UsageError, check, short_name
 
 RUNS_MAX = 1_000_000
 """Runs in one campaign: its results are summed up in memory, about a kilobyte each."""
@@ -55,6 +55,18 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             for cell in cells:
                 yield Task(cell.number * self.seeds + offset, cell.number, self._config(cell, seed))
 
+    def numbered(self) -> Callable[[int], Task]:
+        """The run of a number, for whoever asks for many. It raises `ValueError` for one that there is not."""
+        cells = self.cells
+
+        def task_of(number: int) -> Task:
+            if not 0 <= number < len(cells) * self.seeds:
+                raise ValueError(f"there is no run {number}: the plan has 0 to {len(cells) * self.seeds - 1}")
+            cell, offset = divmod(number, self.seeds)
+            return Task(number, cell, self._config(cells[cell], self.first_seed + offset))
+
+        return task_of
+
     def _config(self, cell: Cell, seed: int) -> RunConfig:
         settings = {**self.set, **cell.point}
         nodes = settings.pop(NODES, None)
@@ -76,8 +88,10 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if key in self.set:
                 raise UsageError(f"{key} is given by --set and varied by --grid: use one of them")
         for text in self.grid.get(NODES, ()):
-            if not re.fullmatch(r"[0-9]{1,9}", text):
-                raise UsageError(f"--grid {NODES}={text}: a whole number of nodes is wanted")
+            if not re.fullmatch(r"0*[0-9]{1,9}", text) or int(text) > NODES_MAX:
+                raise UsageError(
+                    f"--grid {NODES}={text}: a whole number of nodes is wanted, {NODES_MAX} at most"
+                )
         for cell in self.cells:
             try:
                 check(self._config(cell, self.first_seed))

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import json
 import os
+import re
 import resource
 import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
@@ -17,7 +20,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 from reachp2p_sim.campaign.conduct import Means, conduct
-from reachp2p_sim.campaign.folder import RUNS, SUMMARY, TABLE, Folder, Unfinished
+from reachp2p_sim.campaign.folder import RUNS, SUMMARY, TABLE, Folder, Unfinished, read_about
 from reachp2p_sim.campaign.plan import Plan, grid
 from reachp2p_sim.campaign.pool import Lost, Pool, run_here
 from reachp2p_sim.campaign.progress import Progress
@@ -92,6 +95,10 @@ def test_nodes_can_be_varied() -> None:
         (Plan(("steady", "steady"), 1), "named twice"),
         (Plan(("steady",), 0), "1 to 1000000 runs, not 0"),
         (Plan(("steady",), 1, grid={"nodes": ("many",)}), "a whole number of nodes is wanted"),
+        (
+            Plan(("steady",), 1, grid={"nodes": ("1000000000",)}),
+            "nodes=1000000000: a whole number of nodes is wanted, 10000 at most",
+        ),
         (Plan(("steady",), 1, nodes=4, grid={"nodes": ("4",)}), "--nodes and varied by --grid"),
         (
             Plan(("steady",), 1, set={"delay": "1"}, grid={"delay": ("1",)}),
@@ -189,6 +196,41 @@ def test_a_damaged_line_is_told_with_its_place(folder: Path, tmp_path: Path, lin
         resumed(path)
 
 
+def without(row: dict[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in row.items() if name != key}
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        (lambda _: {"number": 999999, "verdict": "pass"}, "missing required field `cell`"),
+        (lambda row: row | {"number": 12}, "there is no run 12: the plan has 0 to 11"),
+        (lambda row: row | {"number": -1}, "there is no run -1"),
+        (lambda row: row | {"cell": 3}, "run 0 of the plan has cell 0, and this one has 3"),
+        (lambda row: row | {"seed": 7}, "run 0 of the plan has seed 0, and this one has 7"),
+        (lambda row: row | {"nodes": 9}, "run 0 of the plan has nodes 3, and this one has 9"),
+        (lambda row: row | {"scenario": "crash"}, 'has scenario "steady", and this one has "crash"'),
+        (lambda row: row | {"of": "crash"}, 'has of "steady", and this one has "crash"'),
+        (lambda row: row | {"mutant": "never-dead"}, 'has mutant null, and this one has "never-dead"'),
+        (lambda row: without(row, "trace_digest"), "missing required field `trace_digest`"),
+        (lambda row: row | {"events": "many"}, "Expected `int`"),
+        (lambda row: row | {"verdict": "fail", "violation": None}, "does not say of what"),
+        (lambda row: row | {"verdict": "fail", "violation": {"a": 1}}, "no checker or no message"),
+        (lambda row: row | {"branches": {}}, "its branches have no "),
+    ],
+)
+def test_a_line_that_is_no_run_of_the_plan_is_told_with_its_place(
+    folder: Path, tmp_path: Path, changed: Callable[[dict[str, Any]], dict[str, Any]], says: str
+) -> None:
+    path = tmp_path / "c"
+    shutil.copytree(folder, path)
+    first = next(row for row in map(json.loads, lines(path)) if row["number"] == 0)
+    with (path / RUNS).open("a") as file:
+        file.write(json.dumps(changed(first)) + "\n")
+    with pytest.raises(UsageError, match=rf"{RUNS}, line 13 is damaged: .*{re.escape(says)}"):
+        resumed(path)
+
+
 def test_another_configuration_or_other_code_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,6 +250,36 @@ def test_another_configuration_or_other_code_is_refused(
 def test_a_folder_is_run_by_one_process_at_a_time(tmp_path: Path) -> None:
     with Folder.create(tmp_path / "c", TINY), pytest.raises(UsageError, match="another process"):
         Folder.reopen(tmp_path / "c", TINY)
+
+
+def test_of_two_that_begin_at_once_one_is_refused_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = tmp_path / "c", Plan(("crash",), seeds=1)
+    monkeypatch.setattr(Path, "exists", lambda _: False)  # each has looked before the other wrote
+    with Folder.create(path, TINY), pytest.raises(UsageError, match="another process"):
+        Folder.create(path, other)
+    assert read_about(path).plan == TINY
+
+
+def test_who_gets_the_lock_after_another_has_begun_is_refused_and_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = tmp_path / "c", Plan(("crash",), seeds=1)
+    locked = fcntl.flock
+
+    def after_another(file: int, operation: int) -> None:
+        monkeypatch.undo()
+        with Folder.create(path, TINY):
+            pass
+        locked(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", after_another)
+    with pytest.raises(UsageError, match="holds a campaign already"):
+        Folder.create(path, other)
+    assert read_about(path).plan == TINY
+    with Folder.reopen(path, TINY):
+        pass  # the refused one has given the lock back
 
 
 OWN = """
