@@ -84,7 +84,6 @@ class Consequences:
         member, node = change.member, change.node
         parts.detector.end(node)
         parts.unsteady.forget(node)
-        parts.touch.forget(node)
         for lost in parts.store.open(node, member.life):
             self.unroute(lost.fact, now)
         if change.old_life is not None:
@@ -99,7 +98,6 @@ class Consequences:
         node = member.node
         parts.detector.forget(node)
         parts.unsteady.forget(node)
-        parts.touch.forget(node)
         for lost in parts.store.close(node):
             self.unroute(lost.fact, now)
         parts.routing.set_node(node, None)

@@ -138,9 +138,9 @@ class Inbound:
             return
         for message in messages:
             self._message(message, source, life, data, now)
-        if parts.touch.is_lost:
-            parts.touch.on_heard(node, now)
         if member is not None and life == member.life:
+            if parts.touch.is_lost:
+                parts.touch.on_heard(node, life, now)
             return  # nearly always: a life that is known never gets lower
         known = parts.table.get(node)
         if known is not None and life != known.life and life > known.life:
@@ -219,11 +219,17 @@ class Inbound:
                 origin, address, message = relayed
                 parts.effects.add(ToNode(origin, message, address=address, piggyback=False))
             return
+        if parts.touch.is_lost:
+            member = parts.table.get(source.node)
+            is_present = member is not None and member.life == life
+            if is_present and parts.touch.on_ack(ack.nonce, source.node, life, now):
+                return
+            if is_present and parts.prober.take_late(ack.nonce, source.node, life):
+                parts.touch.on_answer(source.node, now)
+                return
         result = parts.prober.on_ack(ack.nonce, source.node, life, source.address, now)
         if result is not None:
             self._consequences.probed(result, now)
-        else:
-            parts.touch.on_answer(source.node, now)  # late, or asked for outside of any round
 
     def _relayed_ack(self, message: RelayedAck, source: Source, life: Life, data: bytes, now: float) -> None:
         """An Ack that a helper forwards whole: signed by the target for the helper, its nonce is ours."""

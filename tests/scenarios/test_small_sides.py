@@ -15,7 +15,8 @@ from reachp2p_sim.world.agreement import converged
 from reachp2p_sim.world.world import World, without
 
 from reachp2p.core.commands import CallSpec, RouteQuery
-from reachp2p.core.events import IsolationEnded, NodeIsolated
+from reachp2p.core.events import Event, IsolationEnded, NodeIsolated
+from reachp2p.core.ids import Address
 from reachp2p.errors import CallFailed, ErrorCode
 
 SOON = 10.0
@@ -69,6 +70,33 @@ def test_a_call_by_a_node_that_nobody_answers_fails_at_once_and_says_why() -> No
     world.run(10)
     assert [kind for kind, _ in told] == ["NodeIsolated", "IsolationEnded"]
     assert alone.engine.routable(CAPABILITY), "it is served again, long before all views are equal"
+
+
+def test_old_datagrams_played_back_do_not_end_an_isolation() -> None:
+    """Among them are Acks to pings from before the cut, all of them signed by members in their present lives."""
+    world, hosts = grown(1, 8, 1, 2, 3)
+    alone, rest = hosts[-1], without(hosts, hosts[-1])
+    heard: list[tuple[Address, bytes]] = []
+    engine = alone.engine
+    hear = engine.handle_datagram
+
+    def record(source: Address, data: bytes, now: float) -> None:
+        heard.append((source, data))
+        hear(source, data, now)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "handle_datagram", record)
+        world.run(10)
+    told: list[type[Event]] = []
+    world.listen(lambda _, event: told.append(type(event)), NodeIsolated, IsolationEnded)
+    world.partition(rest, [alone], one_way=True)
+    world.run(20)
+    for source, data in heard:
+        engine.handle_datagram(source, data, alone.now)
+    alone.settle()
+    world.run(1)
+    assert len(heard) > 20
+    assert told == [NodeIsolated]
 
 
 @pytest.mark.parametrize(("scenario", "seed"), [("one-way-ingress", 3004), ("one-way-egress", 2)])

@@ -32,6 +32,8 @@ end the round, so a short wait costs only indirect probes."""
 PROBE_TIMEOUT_FLOOR = 0.2
 LAST_FACTOR = 2
 """Times `indirect_probes` helpers are asked in the last look before a burial."""
+FAILED_MAX = 16
+"""Failed rounds whose late Acks are still known from replays; the oldest is forgotten first."""
 
 
 class ProbeDue(msgspec.Struct, frozen=True):
@@ -82,7 +84,8 @@ class Round(msgspec.Struct):
 
 
 class Prober:
-    """Runs probe rounds; at most one routine round a period and one more for each running suspicion."""
+    """Runs probe rounds; at most one routine round a period and one more for each running suspicion. It remembers
+    `FAILED_MAX` failed ones."""
 
     def __init__(
         self,
@@ -109,6 +112,8 @@ class Prober:
         self._entropy = entropy
         self._counters = counters
         self._rounds: dict[bytes, Round] = {}
+        self._failed: dict[bytes, tuple[NodeId, Life]] = {}
+        """The nonces of the latest failed rounds: with whom, in which life."""
         self._last_helper: NodeId | None = None
         """Who brought us an Ack of somebody last: perhaps it reaches others that we do not reach, too."""
         self._order: list[NodeId] = []
@@ -124,6 +129,7 @@ class Prober:
         self._timers.cancel(ProbeDue())
         for nonce in list(self._rounds):
             self._drop(nonce)
+        self._failed.clear()
 
     def add(self, node: NodeId) -> None:
         """A new member takes a random place among those still to come (SWIM §4.3), so that detection times of members
@@ -283,6 +289,14 @@ class Prober:
         helped = (helper,) if helper is not None and helper in round_.helpers else ()
         return ProbeResult(round_.node, round_.life, answered=True, helped=helped)
 
+    def take_late(self, nonce: bytes, source: NodeId, life: Life) -> bool:
+        """Whether an Ack signed by `source` in `life` answers one of the latest failed rounds; true once for each."""
+        if self._failed.get(nonce) != (source, life):
+            return False
+        del self._failed[nonce]
+        self._counters.add("probe.ack_late")
+        return True
+
     def on_nack(self, nonce: bytes, helper: NodeId) -> None:
         """A helper works but has not heard the target."""
         round_ = self._rounds.get(nonce)
@@ -295,6 +309,9 @@ class Prober:
         if round_ is None:
             return None
         self._drop(nonce)
+        if len(self._failed) >= FAILED_MAX:
+            del self._failed[next(iter(self._failed))]
+        self._failed[nonce] = (round_.node, round_.life)
         member = self._table.get(round_.node)
         if self._protocol.rules.other_helpers and member is not None and member.life == round_.life:
             member.asked += tuple(node for node in round_.helpers if node not in member.asked)

@@ -154,12 +154,21 @@ class RoutingTable:
     def set_unanswered(self, node: NodeId, unanswered: bool) -> bool:
         """Whether a node has not answered since this one is out of touch; false if that is not new, or it not known."""
         entry = self._nodes.get(node)
-        if entry is None or entry.unanswered is unanswered:
+        if entry is None or entry.state is None or entry.unanswered is unanswered:
             return False
         entry.unanswered = unanswered
         self._rejudge(entry)
         self.version += 1
         return True
+
+    def is_unanswered(self, node: NodeId) -> bool:
+        """Whether a node is marked as one that has not answered."""
+        entry = self._nodes.get(node)
+        return entry is not None and entry.unanswered
+
+    def unanswered(self) -> list[NodeId]:
+        """The nodes that are marked so, in the order in which they came."""
+        return [node for node, entry in self._nodes.items() if entry.unanswered]
 
     def set_isolated(self, isolated: bool) -> None:
         """Whether nobody answers this node."""

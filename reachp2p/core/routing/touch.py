@@ -12,7 +12,10 @@ datagram, which doubts nobody. So those on our side are found within a moment, a
 
 This is a local judgement: it moves no key, raises no doubt and is told to no member.
 
-Bounds: `COUNTED` answers or silences, a mark for each present member, `TOUCHES_MAX` questions a period.
+The routing table holds the marks: it ends one when the node tells news of itself or is forgotten.
+
+Bounds: `COUNTED` answers or silences, a mark for each node of the routing table, `TOUCHES_MAX` questions a period, of
+which those of two periods are remembered.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from collections.abc import Iterable
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Effects
 from reachp2p.core.events import IsolationEnded, NodeIsolated
-from reachp2p.core.ids import NONCE_BYTES, Entropy, NodeId
+from reachp2p.core.ids import NONCE_BYTES, Entropy, Life, NodeId
 from reachp2p.core.routing.table import RoutingTable
 from reachp2p.core.wire.messages import Ping
 
@@ -37,6 +40,8 @@ thirds; whoever is cut off with a minority finds its own share of the group, whi
 FOUND_ABOVE = 0.75
 TOUCHES_MAX = 8
 """Members that are asked for an Ack in one period. On the smaller side of a cut there are few to find."""
+QUESTIONS_MAX = 2 * TOUCHES_MAX
+"""Unanswered questions whose Acks still count; the oldest is forgotten first."""
 
 
 class Touch:
@@ -63,10 +68,10 @@ class Touch:
         self._latest: deque[tuple[NodeId, bool]] = deque()
         self._answered = 0
         """How many of the latest are answers."""
-        self._marked: dict[NodeId, None] = {}
-        """Who has not answered since; those among them that are buried by now do not matter."""
         self._asked: dict[NodeId, None] = {}
         """Whom we have asked for an Ack in the period that began at `_asking_since`."""
+        self._questions: dict[bytes, tuple[NodeId, Life]] = {}
+        """The nonces of the latest questions that are not answered: whom, and which of its lives, we asked."""
         self._asking_since = float("-inf")
         self.is_lost = False
         """Whether this node is out of touch."""
@@ -78,22 +83,34 @@ class Touch:
         for node in silent:
             self._count(node, False)
             if self.is_lost:
-                self._mark(node)
+                self._table.set_unanswered(node, True)
         for node in answered:
             self._count(node, True)
-            self._unmark(node)
+            self._table.set_unanswered(node, False)
         self._judge(now)
 
     def on_answer(self, node: NodeId, now: float) -> None:
-        """A member has answered us in another way: a late Ack, a link that is proven."""
+        """A member has answered us in another way, in its present life: a link that is proven, an Ack that is late.
+
+        The caller makes sure that no answer is heard twice.
+        """
         if self.is_lost and node != self._own:
             self._count(node, True)
-            self._unmark(node)
+            self._table.set_unanswered(node, False)
             self._judge(now)
 
-    def on_heard(self, node: NodeId, now: float) -> None:
-        """While out of touch: a member has said something. If it has not answered since, ask whether it hears us."""
-        if node not in self._marked:
+    def on_ack(self, nonce: bytes, node: NodeId, life: Life, now: float) -> bool:
+        """An Ack, signed by `node` in `life`, its present one: whether it answers a question of ours, each once."""
+        if self._questions.get(nonce) != (node, life):
+            return False
+        del self._questions[nonce]
+        self.on_answer(node, now)
+        return True
+
+    def on_heard(self, node: NodeId, life: Life, now: float) -> None:
+        """While out of touch: a member has said something in its present life. If it has not answered since, ask
+        whether it hears us."""
+        if not self.is_lost or not self._table.is_unanswered(node):
             return
         if now - self._asking_since >= self._period:
             self._asking_since = now
@@ -101,11 +118,11 @@ class Touch:
         if node not in self._asked and len(self._asked) < TOUCHES_MAX:
             self._asked[node] = None
             self._counters.add("routing.touch_asked")
-            self._effects.send(node, Ping(nonce=self._entropy.token(NONCE_BYTES)))
-
-    def forget(self, node: NodeId) -> None:
-        """This life is over, or the node is no member any more."""
-        self._unmark(node)
+            nonce = self._entropy.token(NONCE_BYTES)
+            if len(self._questions) >= QUESTIONS_MAX:
+                del self._questions[next(iter(self._questions))]
+            self._questions[nonce] = (node, life)
+            self._effects.send(node, Ping(nonce=nonce))
 
     def reset(self, now: float) -> None:
         """We did not run for a while: what was not answered before says nothing."""
@@ -140,14 +157,15 @@ class Touch:
                 have_answered[node] = None
         for node in self._table.present():
             if node != self._own and node not in have_answered:
-                self._mark(node)
+                self._table.set_unanswered(node, True)
 
     def _end(self, now: float) -> None:
         if self.is_lost:
             self.is_lost = False
             self._set_isolated(False, now)
-            for node in list(self._marked):
-                self._unmark(node)
+            self._questions.clear()
+            for node in self._table.unanswered():
+                self._table.set_unanswered(node, False)
 
     def _set_isolated(self, isolated: bool, now: float) -> None:
         if self._table.is_isolated is isolated:
@@ -159,14 +177,6 @@ class Touch:
         else:
             self._effects.notify(IsolationEnded(at=now))
 
-    def _mark(self, node: NodeId) -> None:
-        self._marked[node] = None
-        self._table.set_unanswered(node, True)
-
-    def _unmark(self, node: NodeId) -> None:
-        if node in self._marked:
-            del self._marked[node]
-            self._table.set_unanswered(node, False)
-
     def __len__(self) -> int:
-        return len(self._marked)
+        """How many nodes are marked."""
+        return len(self._table.unanswered()) if self.is_lost else 0

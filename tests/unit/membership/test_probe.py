@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 
 from reachp2p.core.membership.probe import (
+    FAILED_MAX,
     PROBE_TIMEOUT_FLOOR,
     DirectProbeDue,
     ProbeDue,
@@ -45,6 +46,29 @@ def test_a_round_begins_with_a_ping_and_ends_with_its_ack() -> None:
     assert len(watch.timers) == 0
     assert watch.row(1).rtt == pytest.approx(0.04)
     assert watch.row(1).reached == (ANN.address,)
+
+
+def test_the_late_ack_of_a_failed_round_is_known_once() -> None:
+    watch = Watch(1, 2, 3)
+    nonce = start(watch)
+    assert not watch.prober.take_late(nonce, ANN.node, life()), "the round runs"
+    assert watch.prober.on_probe_ends(nonce) is not None
+    assert not watch.prober.take_late(nonce, node_id(2), life())
+    assert not watch.prober.take_late(nonce, ANN.node, life(2))
+    assert watch.prober.take_late(nonce, ANN.node, life())
+    assert not watch.prober.take_late(nonce, ANN.node, life()), "a replay"
+
+
+def test_the_oldest_failed_round_is_forgotten_first() -> None:
+    watch = Watch(1, 2, 3)
+    nonces = []
+    for _ in range(FAILED_MAX + 1):
+        nonces.append(start(watch))
+        watch.prober.on_probe_ends(nonces[-1])
+    assert not watch.prober.take_late(nonces[0], ANN.node, life())
+    assert watch.prober.take_late(nonces[1], ANN.node, life())
+    watch.prober.stop()
+    assert not watch.prober.take_late(nonces[2], ANN.node, life())
 
 
 def test_only_one_round_with_a_member_runs_at_a_time() -> None:

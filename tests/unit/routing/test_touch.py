@@ -12,11 +12,11 @@ from reachp2p.core.events import Event, IsolationEnded, MemberState, NodeIsolate
 from reachp2p.core.ids import NodeId
 from reachp2p.core.routing.explain import explain
 from reachp2p.core.routing.failure import RouteFailed
-from reachp2p.core.routing.touch import COUNTED, TOUCHES_MAX, Touch
+from reachp2p.core.routing.touch import COUNTED, QUESTIONS_MAX, TOUCHES_MAX, Touch
 from reachp2p.core.wire.messages import Ping
 from reachp2p.errors import ErrorCode
 from tests.support import CountingEntropy, messages
-from tests.unit.routing.conftest import SECOND, Desk
+from tests.unit.routing.conftest import FIRST, SECOND, Desk
 
 OWN = 200
 
@@ -164,19 +164,19 @@ def test_who_falls_silent_meanwhile_is_avoided_too(desk: Any) -> None:
 
 def test_who_is_heard_is_asked_whether_it_hears_us_once_a_period(desk: Any) -> None:
     seat = Seat(desk)
-    seat.touch.on_heard(desk.node(1), 0.0)
+    seat.touch.on_heard(desk.node(1), FIRST, 0.0)
     assert messages(seat.effects) == []
     seat.cut_off(companion=7)
     for _ in range(3):
-        seat.touch.on_heard(desk.node(1), 1.0)
-        seat.touch.on_heard(desk.node(7), 1.0)
+        seat.touch.on_heard(desk.node(1), FIRST, 1.0)
+        seat.touch.on_heard(desk.node(7), FIRST, 1.0)
     ((node, ping),) = messages(seat.effects)
     assert node == desk.node(1)
     assert isinstance(ping, Ping)
     assert ping.origin is None
-    seat.touch.on_heard(desk.node(1), 2.0)
+    seat.touch.on_heard(desk.node(1), FIRST, 2.0)
     assert len(messages(seat.effects)) == 1
-    seat.touch.on_answer(desk.node(1), 2.1)
+    assert seat.touch.on_ack(ping.nonce, desk.node(1), FIRST, 2.1)
     assert set(desk.picks(20)) == {1, 7}
 
 
@@ -186,7 +186,7 @@ def test_questions_are_bounded(desk: Any) -> None:
         desk.offer(number)
     seat.cut_off()
     for number in range(1, 40):
-        seat.touch.on_heard(desk.node(number), 1.0)
+        seat.touch.on_heard(desk.node(number), FIRST, 1.0)
     assert len(messages(seat.effects)) == TOUCHES_MAX
     assert seat.counters.value("routing.touch_asked") == TOUCHES_MAX
 
@@ -198,8 +198,52 @@ def test_what_a_node_tells_of_itself_ends_its_mark(desk: Any) -> None:
     assert 1 in seat.avoided()
     desk.believe(1, MemberState.ALIVE)  # it has refuted
     desk.believe(2, MemberState.ALIVE, life=SECOND)
-    seat.touch.forget(desk.node(3))
-    assert seat.avoided() == [4, 5, 6, 8]
+    assert seat.avoided() == [3, 4, 5, 6, 8]
+    assert len(seat.touch) == 5
+    for number in (1, 2):
+        seat.touch.on_heard(desk.node(number), FIRST, 1.0)
+    assert messages(seat.effects) == []
+
+
+def test_marks_are_kept_of_nodes_that_are_known_only(desk: Any) -> None:
+    seat = Seat(desk)
+    seat.cut_off(companion=7)
+    assert len(seat.touch) == 7
+    for number in range(1, 6):
+        desk.table.remove_instance(desk.node(number), "nlp/summarizer")
+        desk.believe(number, None)
+    seat.round(silent=(1, 2, 3, 4, 90))
+    assert len(seat.touch) == 2
+    assert desk.table.unanswered() == seat.nodes((6, 8))
+
+
+def test_only_the_ack_to_a_question_of_ours_counts_and_once(desk: Any) -> None:
+    seat = Seat(desk)
+    seat.cut_off()
+    seat.round(silent=(6, 7, 8, 4))
+    seat.touch.on_heard(desk.node(1), FIRST, 1.0)
+    ((_, ping),) = messages(seat.effects)
+    assert isinstance(ping, Ping)
+    assert not seat.touch.on_ack(b"8 bytes!", desk.node(1), FIRST, 1.1)
+    assert not seat.touch.on_ack(ping.nonce, desk.node(2), FIRST, 1.1)
+    assert not seat.touch.on_ack(ping.nonce, desk.node(1), SECOND, 1.1)
+    assert desk.table.is_isolated
+    assert seat.touch.on_ack(ping.nonce, desk.node(1), FIRST, 1.2)
+    assert not desk.table.is_isolated
+    for _ in range(COUNTED):
+        assert not seat.touch.on_ack(ping.nonce, desk.node(1), FIRST, 1.3)
+    assert seat.touch.is_lost
+
+
+def test_the_oldest_question_is_forgotten_first(desk: Any) -> None:
+    seat = Seat(desk)
+    seat.cut_off()
+    for period in range(QUESTIONS_MAX + 1):
+        seat.touch.on_heard(desk.node(1), FIRST, float(period))
+    pings = [ping for _, ping in messages(seat.effects) if isinstance(ping, Ping)]
+    assert len(pings) == QUESTIONS_MAX + 1
+    assert not seat.touch.on_ack(pings[0].nonce, desk.node(1), FIRST, 20.0)
+    assert seat.touch.on_ack(pings[1].nonce, desk.node(1), FIRST, 20.0)
 
 
 def test_after_a_sleep_of_our_own_nothing_counts(desk: Any) -> None:
