@@ -35,6 +35,8 @@ class Convergence(Checker):
         self._is_judged = False
         self._equal_since: float | None = None
         self._changed_at = 0.0
+        self._differ_since: float | None = None
+        """Since when views that had been judged differ again."""
         world.every(LOOK_INTERVAL, self._look)
         world.on_event.append(self._on_event)
 
@@ -49,11 +51,15 @@ class Convergence(Checker):
         disturbed_at = max(world.history.last_change_at, self._changed_at)
         if disturbed_at != self._judged_at:
             self._judged_at, self._is_judged, self._equal_since = disturbed_at, False, None
-        if self._is_judged or not world.is_calm or _has_twins(world) or world.protocol.rules != Rules():
+            self._differ_since = None
+        if not world.is_calm or _has_twins(world) or world.protocol.rules != Rules():
             return
         loss = world.judged_weather[0]
         stays = STAYS * world.protocol.probe_interval if not loss else 0.0
         budget = healing(len(world.running), world.protocol, loss)
+        if self._is_judged:
+            self._look_on(budget)
+            return
         if self._equal_since is None:
             if converged(world):
                 self._equal_since = world.now
@@ -69,6 +75,15 @@ class Convergence(Checker):
             if not converged(world):
                 self.fail(f"views agreed {stays:g} s ago and differ again: {differences(world)}")
             self._is_judged = True
+
+    def _look_on(self, budget: float) -> None:
+        """Nothing has happened since views were found equal: they may differ no longer than after a disturbance."""
+        if agreed(self.world):
+            self._differ_since = None
+        elif self._differ_since is None:
+            self._differ_since = self.world.now
+        elif self.world.now - self._differ_since > budget:
+            self.fail(f"views agreed and differ again, for {budget:.0f} s: {differences(self.world)}")
 
     def finish(self) -> None:
         """A world that had converged is still converged."""

@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
+from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import CallEnded, Event, MemberChanged, RecordChanged
 from reachp2p.core.ids import NodeId
 from reachp2p.core.settings import Settings
@@ -79,6 +80,7 @@ class Recorder:
         world.on_fault.append(self._on_fault)
         world.on_process.append(self._on_process)
         world.on_event.append(self._on_event)
+        world.on_call.append(self._on_call)
         world.every(SAMPLE_INTERVAL, self._look)
         build = world.engine_factory
 
@@ -139,6 +141,11 @@ class Recorder:
                 self.overflow["things said"] += 1
             if type(event).__name__ in ("Fenced", "StartRefused", "Paused", "Resumed", "CloneSeen"):
                 self.travel.mark(f"{host.name} {type(event).__name__}")
+
+    def _on_call(self, host: Host, query: RouteQuery, call: bytes, code: int) -> None:
+        if code:  # refused at once: no node was asked, and no event follows
+            self.calls_by_code[code] += 1
+            self.attempts[0] += 1
 
     def _call_ended(self, event: CallEnded) -> None:
         self.calls_by_code[event.code] += 1

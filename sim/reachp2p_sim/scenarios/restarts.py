@@ -9,6 +9,9 @@ from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
 from reachp2p_sim.world.agreement import agreed, converged
 from reachp2p_sim.world.world import World, halves
 
+COPIED_AFTER = 5.0
+"""Seconds before a state folder is copied: it then says where others are, as any that is worth copying does."""
+
 
 def _chosen(world: World, hosts: list[Host], purpose: str) -> Host:
     """Any machine but the seed node."""
@@ -266,6 +269,7 @@ def epoch_clone_across_split(world: World, options: Options) -> None:
     left, right = halves(rest)
     world.offer(chosen, agent="work/cloned", capability="work.cloned", service_time=0.05)
     world.call_in_a_loop(*rest, capability="work.cloned", think_time=0.2)
+    world.run(COPIED_AFTER)
     if options.number("equal"):
         world.crash(chosen)
     twin = world.clone(chosen)
@@ -275,6 +279,13 @@ def epoch_clone_across_split(world: World, options: Options) -> None:
     world.start(twin)
     world.run(options.number("cut"))
     require(world, twin.life is not None and chosen.life is not None, "both run while nothing connects them")
+    for one, side in ((chosen, left), (twin, right)):
+        strangers = [host.name for host in side if not _holds(host, one)]
+        require(
+            world,
+            not strangers,
+            f"{', '.join(strangers)} did not hear of {one.name}, with which they are cut off",
+        )
     world.heal()
 
     def one_left(_: World) -> bool:
@@ -292,6 +303,12 @@ def epoch_clone_across_split(world: World, options: Options) -> None:
             world, isinstance(refused, StartRefused), f"{loser.name} started again although it was fenced"
         )
     settle(world, healing(options.nodes, world.protocol))
+
+
+def _holds(host: Host, other: Host) -> bool:
+    """Whether a node believes the very life alive that runs on `other`."""
+    held = host.view.members.get(other.node)
+    return held is not None and held.life == other.life and held.state is MemberState.ALIVE
 
 
 @scenario(

@@ -73,3 +73,16 @@ def test_convergence_sees_a_declared_core_that_stays_apart(watched: Watched) -> 
         watched.world.restart(c)
         watched.world.run(10)
     assert "n01 misses n00" in caught("convergence", lambda: watched.world.run(15))
+
+
+def test_convergence_goes_on_looking_until_something_happens(watched: Watched) -> None:
+    a, b = watched.hosts(2)
+    watched.all_see_all()
+    watched.world.run(30)
+    watched.sees(a, b, SUSPECT)
+    watched.world.run(5)
+    watched.sees(a, b, ALIVE)  # a doubt that is refuted is no parting of views
+    watched.world.run(1_000)
+    watched.sees(a, b, SUSPECT)
+    message = caught("convergence", lambda: watched.world.run(healing(2, watched.world.protocol) + 5))
+    assert "differ again" in message

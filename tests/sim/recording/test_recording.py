@@ -135,3 +135,10 @@ def test_samples_are_thinned_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     gaps = {round(b - a, 6) for a, b in pairwise(times)}
     assert len(times) <= 10
     assert gaps == {samples.skip * 0.5}
+
+
+def test_calls_that_are_refused_at_once_are_counted_like_all_others() -> None:
+    recorder, result = record(RunConfig("isolate-one", seed=3, nodes=5))
+    told = {int(code): count for code, count in result.calls["ended"].items()}
+    assert any(told[code] for code in told if 1300 <= code < 1400)
+    assert dict(recorder.calls_by_code) == told
