@@ -22,6 +22,7 @@ from reachp2p.core.ids import Address, Entropy, Life, LinkId, NodeId, Rng, Ticke
 from reachp2p.core.inbound import Inbound
 from reachp2p.core.introductions import Introductions
 from reachp2p.core.membership.life import Phase, Step
+from reachp2p.core.membership.table import PRESENT
 from reachp2p.core.parts import Parts
 from reachp2p.core.pulls import Pulls
 from reachp2p.core.push_pull import PushPull
@@ -253,13 +254,14 @@ class Engine:
     def call(self, spec: CallSpec, now: float) -> bytes:
         """Start a call and return its id; it ends with one `CallEnded`. Raises `CallFailed` if nobody can be asked."""
         now = self._enter(now)
-        if not self._parts.life.is_running:
-            raise CallFailed(
-                ErrorCode.FENCED, f"this node does not run (it is {self._parts.life.phase.value})"
-            )
-        call = self._parts.caller.call(spec, now)
-        self._settle(now)
-        return call
+        try:
+            if not self._parts.life.is_running:
+                raise CallFailed(
+                    ErrorCode.FENCED, f"this node does not run (it is {self._parts.life.phase.value})"
+                )
+            return self._parts.caller.call(spec, now)
+        finally:  # a call that fails is an input too: lateness may have been noticed
+            self._settle(now)
 
     def cancel_call(self, call: bytes, now: float) -> None:
         """Cancel a call; it ends with `CallEnded` 1402 unless it has ended."""
@@ -502,7 +504,7 @@ class Engine:
         parts.own.leave()
         self._hearing.announce(now)
         message = HeadUpdate(head=parts.own.head(now).data)
-        members = [m.node for m in parts.table if m.state.value in ("ALIVE", "SUSPECT")]
+        members = [m.node for m in parts.table if m.state in PRESENT]
         for node in parts.rng.sample(members, min(LEFT_TOLD, len(members))):
             parts.effects.send(node, message)
         spread = 2 * self._settings.protocol.gossip_interval if members else 0.0

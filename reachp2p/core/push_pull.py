@@ -70,10 +70,14 @@ class PushPull:
         self._parts.timers.set(FirstSyncDue(), now + FIRST_SYNC_RETRY)
 
     def stop(self) -> None:
-        """No exchange is begun unasked."""
+        """No exchange is begun unasked, and the next life waits for none that this one has meant to begin."""
         self._parts.timers.cancel(PushPullDue())
         self._parts.timers.cancel(FirstSyncDue())
+        self._wanted.clear()
         self._regular = None
+        self._first_targets = []
+        self._first_target = None
+        self._first_retry = FIRST_SYNC_RETRY
 
     def assume_synced(self) -> None:
         """What we hold is what everybody holds: no first comparison is needed, and none soon after it."""
@@ -146,8 +150,9 @@ class PushPull:
         if link is not None:
             parts.sync.begin(link, member.node, now)
         elif parts.links.ensure(member.node, member.addresses, now) is not None:
-            if len(self._wanted) >= self._protocol.links_max:
+            if member.node not in self._wanted and len(self._wanted) >= self._protocol.links_max:
                 del self._wanted[next(iter(self._wanted))]
+                parts.counters.add("sync.wanted_forgotten")
             self._wanted[member.node] = None
 
     def on_link_up(self, link: LinkId, node: NodeId, now: float) -> None:

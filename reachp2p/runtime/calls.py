@@ -43,8 +43,10 @@ class Calls:
             raise CallFailed(ErrorCode.SCHEMA_MISMATCH, f"the parameters cannot be sent: {error}") from None
         spec = CallSpec(query=query, payload=payload, content_type=content_type, **options)
         await trio.lowlevel.checkpoint_if_cancelled()
-        call = driver.engine.call(spec, trio.current_time())
-        driver.wake()
+        try:
+            call = driver.engine.call(spec, trio.current_time())
+        finally:  # also if it fails: the engine may have noticed that it is late
+            driver.wake()
         try:
             ended = await self._wait(call)
         except BaseException:

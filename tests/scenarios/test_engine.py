@@ -6,11 +6,13 @@ import pytest
 from msgspec.structs import replace
 from reachp2p_sim.world.world import World
 
-from reachp2p.core.commands import AgentSpec
+from reachp2p.core.commands import AgentSpec, CallSpec, RouteQuery
+from reachp2p.core.effects import Notify
+from reachp2p.core.events import Lagged
 from reachp2p.core.ids import COUNTER_MAX
 from reachp2p.core.membership.own import COUNTER_RESERVE
 from reachp2p.core.settings import Protocol
-from reachp2p.errors import ConfigurationInvalid
+from reachp2p.errors import CallFailed, ConfigurationInvalid
 
 
 def test_one_sleep_is_counted_once_whatever_has_queued_up_meanwhile() -> None:
@@ -25,6 +27,29 @@ def test_one_sleep_is_counted_once_whatever_has_queued_up_meanwhile() -> None:
     world.run(0.01)
     assert sleeper.engine.diagnostics()["datagrams.received"] - before > 10, "inputs have queued up"
     assert sleeper.engine.diagnostics()["lag.noticed"] == 1
+
+
+def test_lateness_that_a_failing_call_notices_is_seen_to_at_once() -> None:
+    world = World(seed=3)
+    hosts = world.add_nodes(4)
+    world.run(5)
+    engine = hosts[2].engine
+    settled: list[float] = []
+    settle = engine._settle
+
+    def record(now: float) -> None:
+        settled.append(now)
+        settle(now)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "_settle", record)
+        with pytest.raises(CallFailed):
+            engine.call(CallSpec(query=RouteQuery(capability="no.body"), payload=b""), hosts[2].now + 30)
+    assert engine.diagnostics()["lag.noticed"] == 1
+    assert settled == [hosts[2].now + 30]
+    assert any(
+        isinstance(effect, Notify) and isinstance(effect.event, Lagged) for effect in engine.take_effects()
+    )
 
 
 def test_a_life_whose_counters_are_used_up_is_followed_by_a_new_one() -> None:

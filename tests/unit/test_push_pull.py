@@ -60,11 +60,11 @@ class Exchanges:
 class Office:
     """The comparisons of a node that knows some members."""
 
-    def __init__(self, *numbers: int) -> None:
+    def __init__(self, *numbers: int, **protocol: Any) -> None:
         self.counters = Counters()
         self.links = Links()
         self.exchanges = Exchanges()
-        own = settings(OWN)
+        own = settings(OWN, **protocol)
         self.timers = Timers()
         self.table = MemberTable(node_id(OWN), own.protocol.members_max, self.counters)
         for number in numbers:
@@ -149,6 +149,31 @@ def test_who_has_stopped_compares_with_nobody() -> None:
     office.push_pull.stop()
     office.push_pull.on_link_down(node_id(1), 5.0)
     assert office.links.dialled == [node_id(1)]
+
+
+def test_the_next_life_begins_an_exchange_with_nobody_whom_the_last_one_waited_for() -> None:
+    office = Office(1, 2, 3)
+    office.push_pull.first_sync(node_id(1), [], 0.0)
+    office.compare(2)
+    office.push_pull.stop()
+    office.push_pull.on_link_up(LinkId(2), node_id(2), 1.0)
+    assert office.exchanges.begun == []
+    office.push_pull.first_sync(node_id(3), [], 2.0)
+    assert office.links.dialled == [node_id(1), node_id(2), node_id(3)]
+
+
+def test_who_waits_already_takes_no_place_of_another() -> None:
+    office = Office(1, 2, 3, links_max=2)
+    for number in (1, 2, 2):
+        office.compare(number)
+    office.push_pull.on_link_up(LinkId(1), node_id(1), 1.0)
+    assert office.exchanges.begun == [node_id(1)]
+    assert office.counters.value("sync.wanted_forgotten") == 0
+    for number in (1, 3):
+        office.compare(number)
+    office.push_pull.on_link_up(LinkId(2), node_id(2), 1.0)
+    assert office.exchanges.begun == [node_id(1)], "the one that waited longest has given way"
+    assert office.counters.value("sync.wanted_forgotten") == 1
 
 
 def test_comparisons_follow_each_other_closely_while_a_crowd_joins() -> None:
