@@ -85,7 +85,7 @@ class Links:
             idlest = self._book.idlest(self._may_close, now, dialled=True)
             if idlest is not None:  # room for the next one
                 self._book.doom(idlest, Doom.EVICTED, now)
-            self._counters.add("links.refused.full")
+            self._counters.add("links.dial_refused.full")
             return None
         return self._book.begin_dial(address, node, tuple(candidates), now).id
 

@@ -404,7 +404,8 @@ def test_a_full_table_refuses_to_dial_and_makes_room_for_the_next_dial() -> None
     net.run()
     assert a.links.dial(sides[2].address, None, net.now) is None
     assert a.links.ensure(sides[2].node, [sides[2].address], net.now) is None
-    assert a.counters.value("links.refused.full") == 2
+    assert a.counters.value("links.dial_refused.full") == 2
+    assert a.counters.value("links.refused.full") == 0, "nobody else was refused"
     net.sleep(30.0)
     assert a.downs == []
     assert a.links.dial(sides[2].address, None, net.now) is None
@@ -424,6 +425,7 @@ def test_accepted_links_leave_a_quarter_of_the_room_for_our_own() -> None:
     assert close == CloseLink(LinkId(-7))
     assert a.counters.value("links.refused.full") == 1
     assert a.links.dial(Address("x", 1), None, net.now) is not None
+    assert a.counters.value("links.dial_refused.full") == 0
     a.effects.take()
     net.now += 25.0
     for script in scripts[1:]:
