@@ -34,8 +34,6 @@ from reachp2p_sim.steps.processes import AddNodes, Clone, Restart, SaveDisk
 from reachp2p_sim.steps.selection import among
 from reachp2p_sim.steps.story import Run
 
-NUMBER_MAX = 1e9
-"""No number of a step is larger, or below its negative: thirty years of seconds, or a gigabyte a second."""
 Groups = Mapping[str, str | tuple[str, ...]]
 
 
@@ -134,7 +132,7 @@ class _Following:
         """One more step. Raises `ValueError` if it cannot be performed."""
         step = timed.step
         self._check_time(timed)
-        _check_numbers(step)
+        step.check_values()
         self._in_force.note(step)
         if isinstance(step, Weather | PathWeather | WeatherBetween) and step.changes is not None:
             changed(self._fair, step.changes)
@@ -253,10 +251,3 @@ class _Following:
                 raise ValueError(
                     f"the image {used!r} is of {', '.join(sorted(of))} and not of {name} (save-disk)"
                 )
-
-
-def _check_numbers(step: Step) -> None:
-    for column in msgspec.structs.fields(type(step)):
-        value = getattr(step, column.name)
-        if isinstance(value, float) and not -NUMBER_MAX <= value <= NUMBER_MAX:
-            raise ValueError(f"{column.name} = {value}: a number within ±{NUMBER_MAX:g} is wanted")

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from reachp2p_sim.world.world import World
 
 
+NUMBER_MAX = 1e9
+"""No number of a step is larger, or below its negative: thirty years of seconds, or a gigabyte a second."""
+EVERY_MIN = 0.001
+"""Seconds at least between two looks at a world."""
+
+
 def _kebab(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
 
@@ -91,6 +97,17 @@ class Step(
                 f"{short_names(tuple(both))} would be on both sides: {' and '.join(self.between)} may have no machine "
                 "in common"
             )
+
+    def check_values(self) -> None:
+        """Raise `StepImpossible` if a field holds what a scenario file could not: Python does not look at that."""
+        try:
+            msgspec.convert(msgspec.to_builtins(self), type(self))
+        except msgspec.ValidationError as error:
+            raise StepImpossible(f"{self.word()}: {error}") from error
+        for field in msgspec.structs.fields(type(self)):
+            value = getattr(self, field.name)
+            if isinstance(value, float) and not -NUMBER_MAX <= value <= NUMBER_MAX:
+                raise StepImpossible(f"{field.name} = {value}: a number within ±{NUMBER_MAX:g} is wanted")
 
     def perform(self, world: World) -> None:
         """Do it now. The step has been resolved."""

@@ -111,6 +111,13 @@ class Restart(Step, frozen=True, kw_only=True):
 
     machines: ClassVar[tuple[str, ...]] = ("hosts",)
 
+    def resolved(self, world: World) -> Step:
+        """An image that was not saved is an `UnknownMachine`, too."""
+        step = super().resolved(world)
+        if self.disk not in ("kept", "lost"):
+            _find_images(world, self.disk, step)
+        return step
+
     def perform(self, world: World) -> None:
         """One after the other."""
         for name in self.hosts:
@@ -224,6 +231,13 @@ class Clone(Step, frozen=True, kw_only=True):
 
     machines: ClassVar[tuple[str, ...]] = ("hosts",)
 
+    def resolved(self, world: World) -> Step:
+        """An image that was not saved is an `UnknownMachine`, too."""
+        step = super().resolved(world)
+        if self.image is not None:
+            _find_images(world, self.image, step)
+        return step
+
     def perform(self, world: World) -> None:
         """The twin offers what the original offers."""
         for host in world.hosts(self.hosts):
@@ -319,3 +333,8 @@ def crash(world: World, name: str, host_down: bool = False) -> None:
 
 def _start_if_idle(argument: tuple[World, str]) -> None:
     start(*argument)
+
+
+def _find_images(world: World, name: str, step: Step) -> None:
+    for host in world.hosts(step.named()):
+        world.image(name, host)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from msgspec import Meta
 
 from reachp2p_sim.measuring.budgets import BUDGETS
-from reachp2p_sim.steps.base import Step
+from reachp2p_sim.steps.base import EVERY_MIN, Step
 from reachp2p_sim.steps.processes import Seconds
 from reachp2p_sim.steps.selection import Selection
 from reachp2p_sim.world.agreement import CONDITIONS
@@ -43,7 +43,7 @@ class Expect(Step, frozen=True, kw_only=True):
 
     condition: str
     limit: Seconds | str = "healing"
-    every: Annotated[float, Meta(ge=0.001)] = 0.25
+    every: Annotated[float, Meta(ge=EVERY_MIN)] = 0.25
     stays: Seconds = 0.0
     measure: str | None = None
 

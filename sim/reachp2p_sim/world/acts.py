@@ -6,9 +6,10 @@ Each method only makes a step, which is plain data, and performs it. What a step
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import Any
 
+from reachp2p_sim.machines.host import Host
 from reachp2p_sim.machines.processor import BACKLOG_MAX
 from reachp2p_sim.network.gateways import Answer
 from reachp2p_sim.steps.base import Step
@@ -47,11 +48,9 @@ from reachp2p_sim.steps.processes import (
     Start,
     Upgrade,
 )
+from reachp2p_sim.steps.selection import StepImpossible
 from reachp2p_sim.steps.story import DeclareCore
 from reachp2p_sim.steps.work import AGENT, CallLoop, OfferAgent, WithdrawAgent
-
-if TYPE_CHECKING:
-    from reachp2p_sim.machines.host import Host
 
 SEEDS = "seeds"
 """The name under which nodes look for their seed nodes."""
@@ -289,5 +288,21 @@ class Acts(ABC):
         self.perform(Replay(hosts=_names(hosts) or None, limit=limit, within=within))
 
 
-def _names(hosts: Sequence[Host]) -> tuple[str, ...]:
-    return tuple(host.name for host in hosts)
+def _names(hosts: object) -> tuple[str, ...]:
+    """The names of these machines. Raises `StepImpossible` for anything else: nobody checks the types of a story."""
+    if isinstance(hosts, str) or not isinstance(hosts, Iterable):
+        raise StepImpossible(f"a list of machines is wanted, such as world.nodes[:3], not {_said(hosts)}")
+    return tuple(_name(host) for host in hosts)
+
+
+def _name(host: object) -> str:
+    if not isinstance(host, Host):
+        raise StepImpossible(
+            f'a machine is wanted, such as world.nodes[3] or world.host("n03"), not {_said(host)}; of a list write '
+            "*machines"
+        )
+    return host.name
+
+
+def _said(value: object) -> str:
+    return repr(value) if isinstance(value, str) else f"a {type(value).__name__}"

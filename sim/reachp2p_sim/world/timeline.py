@@ -14,12 +14,16 @@ Action = Callable[[Any], None]
 
 
 class Timeline:
-    """What is planned, and what time it is. `now` is in seconds from the start of the run."""
+    """What is planned, and what time it is. `now` is in seconds from the start of the run.
 
-    __slots__ = ("_heap", "_sequence", "now")
+    `is_running`: whether an action is being taken now, and so nobody else may `run` it.
+    """
+
+    __slots__ = ("_heap", "_sequence", "is_running", "now")
 
     def __init__(self) -> None:
         self.now = 0.0
+        self.is_running = False
         self._heap: list[tuple[float, int, Action, Any]] = []
         self._sequence = 0
 
@@ -36,9 +40,13 @@ class Timeline:
     def run(self, until: float) -> None:
         """Take everything that is due up to `until`, in order, and leave the time at `until`."""
         heap = self._heap
-        while heap and heap[0][0] <= until:
-            self.now, _, action, argument = heappop(heap)
-            action(argument)
+        self.is_running = True
+        try:
+            while heap and heap[0][0] <= until:
+                self.now, _, action, argument = heappop(heap)
+                action(argument)
+        finally:
+            self.is_running = False
         if until > self.now:
             self.now = until
 

@@ -35,9 +35,10 @@ from reachp2p_sim.network.handing import HandingCodec
 from reachp2p_sim.network.links import Links
 from reachp2p_sim.network.network import Network
 from reachp2p_sim.steps import Step
+from reachp2p_sim.steps.base import EVERY_MIN, NUMBER_MAX
 from reachp2p_sim.steps.in_force import InForce
 from reachp2p_sim.steps.processes import crash
-from reachp2p_sim.steps.selection import Selection, select
+from reachp2p_sim.steps.selection import Selection, StepImpossible, select
 from reachp2p_sim.steps.story import Expect
 from reachp2p_sim.world import trace
 from reachp2p_sim.world.acts import SEEDS, Acts
@@ -123,6 +124,8 @@ class World(Acts, Inventory, Reports):
         """Called with each fault in words, just before it is done."""
         self.timings: dict[str, float] = {}
         """What the scenario measured, in seconds, by name."""
+        self._is_acting = False
+        """Whether a step is being performed that is not itself about time."""
         self._streams: dict[tuple[str, str], Random] = {}
         self.note_weather()
 
@@ -134,7 +137,9 @@ class World(Acts, Inventory, Reports):
         return self.timeline.now
 
     def run(self, seconds: float) -> None:
-        """Let time pass."""
+        """Let time pass. Raises `StepImpossible` for what is no number of seconds, and while time passes already."""
+        check_seconds("world.run", seconds)
+        self._may_wait()
         self.timeline.run(self.timeline.now + seconds)
 
     def run_to(self, when: float) -> None:
@@ -142,11 +147,19 @@ class World(Acts, Inventory, Reports):
 
         So two steps of one moment follow each other without anything between them, as they did when they were recorded.
         """
+        check_seconds("world.run_to", when)
+        self._may_wait()
         if when > self.timeline.now:
             self.timeline.run(when)
 
     def run_until(self, condition: Callable[[World], bool], limit: float, every: float = 0.25) -> float:
-        """Let time pass until the condition holds; returns the seconds it took. A `Violation` after `limit` seconds."""
+        """Let time pass until the condition holds; returns the seconds it took. A `Violation` after `limit` seconds.
+
+        It looks `every` so many seconds. Raises `StepImpossible` as `run` does.
+        """
+        check_seconds("world.run_until: limit", limit)
+        check_seconds("world.run_until: every", every, EVERY_MIN)
+        self._may_wait()
         if isinstance(condition, Condition):
             expected = Expect(condition=condition.__name__, limit=limit, every=every)
             self.performed.append(Performed(len(self.performed), self.timeline.now, expected))
@@ -154,6 +167,7 @@ class World(Acts, Inventory, Reports):
 
     def wait(self, condition: Callable[[World], bool], limit: float, every: float) -> float:
         """The same without a place in the record."""
+        self._may_wait()
         began_at = self.timeline.now
         ends_at = began_at + limit
         while not condition(self):
@@ -167,7 +181,11 @@ class World(Acts, Inventory, Reports):
         return self.timeline.now - began_at
 
     def every(self, interval: float, action: Callable[[], None]) -> None:
-        """Call an action again and again. It is no event: it leaves nothing in the trace and shifts nothing."""
+        """Call an action again and again. It is no event: it leaves nothing in the trace and shifts nothing.
+
+        Raises `StepImpossible` for an interval of less than `EVERY_MIN` seconds.
+        """
+        check_seconds("world.every", interval, EVERY_MIN)
 
         def due(_: None) -> None:
             self.timeline.after(interval, due)
@@ -175,13 +193,23 @@ class World(Acts, Inventory, Reports):
 
         self.timeline.after(interval, due)
 
+    def _may_wait(self) -> None:
+        """Raise `StepImpossible` if whoever asks is called while time passes, or in the middle of a step."""
+        if self.timeline.is_running or self._is_acting:
+            raise StepImpossible(
+                "only the story lets time pass: a listener, or an action of world.every, is called while it does; plan "
+                "what comes later with world.timeline.after(seconds, action)"
+            )
+
     # What steps are made of
 
     def perform(self, step: Step) -> None:
         """Do one step of the story now and keep it in the record.
 
-        Raises `StepImpossible`, and has done nothing, if it names a machine, or ends a partition, that there is not.
+        Raises `StepImpossible`, and has done nothing, if it names a machine or an image, or ends a partition, that
+        there is not, or if a value is out of range.
         """
+        step.check_values()
         step = step.resolved(self)
         step.check(
             {field: value for field in step.machines if isinstance(value := getattr(step, field), tuple)}
@@ -189,11 +217,15 @@ class World(Acts, Inventory, Reports):
         self.in_force.note(step)
         if step.is_recorded:
             self.performed.append(Performed(len(self.performed), self.timeline.now, step))
-        if step.acts:
-            self.note(step.text())
-        if step.disturbs:
-            self.disturbed(step.named())
-        step.perform(self)
+        before, self._is_acting = self._is_acting, self._is_acting or step.acts
+        try:
+            if step.acts:
+                self.note(step.text())
+            if step.disturbs:
+                self.disturbed(step.named())
+            step.perform(self)
+        finally:
+            self._is_acting = before
 
     def disturbed(self, names: Sequence[str]) -> None:
         """Views may differ for a while because of what happens to these machines now (to all, if none is named).
@@ -309,6 +341,13 @@ class World(Acts, Inventory, Reports):
         """A process has ended by itself."""
         self.history.absent(host.index, self.now)
         self.disturbed((host.name,))
+
+
+def check_seconds(what: str, seconds: float, least: float = 0.0) -> None:
+    """Raise `StepImpossible` if this is no number of seconds of at least so many."""
+    if not isinstance(seconds, int | float) or not least <= seconds <= NUMBER_MAX:
+        wanted = f"seconds from {least:g} to {NUMBER_MAX:g} are wanted"
+        raise StepImpossible(f"{what}: {wanted}, not {seconds!r}")
 
 
 def halves(hosts: Sequence[Host]) -> tuple[list[Host], list[Host]]:
