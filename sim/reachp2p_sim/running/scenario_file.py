@@ -126,6 +126,25 @@ def steps_of(scenario: ScenarioFile, nodes: int, options: Mapping[str, Value]) -
         yield from _written_out(table, f"{scenario.source}: step {number}", nodes, options)
 
 
+def are_too_many(tables: Sequence[Any], options: Mapping[str, Value]) -> bool:
+    """Whether these would be more than `STEPS_MAX` steps; what is wrong in them is not looked at, nor written out."""
+    return _count(tables, options, DEPTH_MAX) > STEPS_MAX
+
+
+def _count(tables: Sequence[Any], options: Mapping[str, Value], depth: int) -> int:
+    count = 0
+    for table in tables:
+        count += 1
+        if not isinstance(table, dict) or table.get("do") != "repeat" or not depth:
+            continue
+        times, steps = table.get("times", 1), table.get("steps", ())
+        if isinstance(times, str):
+            times = options.get(times.removeprefix("$"), 1)
+        if isinstance(times, int | float) and 0 <= times <= TIMES_MAX and isinstance(steps, list | tuple):
+            count += int(times) * max(1, _count(steps, options, depth - 1)) - 1
+    return count
+
+
 def _written_out(
     table: Mapping[str, Any], where: str, nodes: int, options: Mapping[str, Value]
 ) -> Iterator[Timed]:

@@ -22,6 +22,7 @@ from reachp2p_sim.running.scenario_file import (
     ScenarioInvalid,
     Timed,
     Value,
+    are_too_many,
     as_selection,
     only,
     steps_of,
@@ -74,6 +75,8 @@ def check_scenario(scenario: ScenarioFile, nodes: int, options: Mapping[str, Val
     """Raise `ScenarioInvalid` if any step could not be performed in a run with so many nodes and these options."""
     source = scenario.source
     _check_tables(scenario)
+    if are_too_many(scenario.steps, {**options, "nodes": nodes}):
+        raise ScenarioInvalid(f"{source}: more than {STEPS_MAX} steps")
     following = _Following(scenario)
     for number, timed in enumerate(steps_of(scenario, nodes, options), 1):
         if number > STEPS_MAX:

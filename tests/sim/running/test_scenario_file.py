@@ -134,6 +134,17 @@ def test_a_wrong_file_is_refused_with_the_place_and_what_would_be_right(text: st
     assert says in str(refused.value)
 
 
+@pytest.mark.parametrize("inner", ['[{ do = "heal" }]', "[]"])
+def test_too_many_steps_are_refused_before_any_is_written_out(
+    inner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reachp2p_sim.running.scenario_reading.steps_of", None)
+    for _ in range(3):
+        inner = f'[{{ do = "repeat", times = 1000, steps = {inner} }}]'
+    with pytest.raises(ScenarioInvalid, match="more than 20000 steps"):
+        parse_scenario(f"steps = {inner}\n{HEAD}".encode(), "mine.toml")
+
+
 def test_macros_options_and_groups_are_filled_in() -> None:
     scenario = parse_scenario(
         (
