@@ -18,7 +18,7 @@ from reachp2p.core.wire.messages import ContactAnswer, ContactRequest, HeadUpdat
 SAMPLE = 16
 """Random members named to a newcomer."""
 CONTACTS_MAX = 64
-"""Contacts that have asked or answered before our life ran; more are not remembered."""
+"""Contacts that have asked or answered before our life ran; more are not remembered, and counted."""
 
 
 class Introductions:
@@ -46,6 +46,8 @@ class Introductions:
             heads.insert(0, parts.own.head(now).data)
         elif len(self._askers) < CONTACTS_MAX:
             self._askers[source.link] = None
+        else:
+            parts.counters.add("contacts.too_early_forgotten")
         held = parts.table.get(source.node)
         answer_ = ContactAnswer(held=held.head.data if held is not None else None, heads=heads)
         parts.links.send(source.link, answer_)
@@ -75,6 +77,8 @@ class Introductions:
             self._push_pull.first_sync(source.node, named, now)
         elif len(self._answers) < CONTACTS_MAX:
             self._answers.append((source.node, named))
+        else:
+            parts.counters.add("contacts.too_early_forgotten")
 
     def on_link_down(self, link: LinkId) -> None:
         """Whoever asked us too early has gone."""

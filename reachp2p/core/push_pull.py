@@ -178,7 +178,7 @@ class PushPull:
 
     def first_sync(self, contact: NodeId, heads: list[NodeId], now: float) -> None:
         """A contact has answered after our start: pull state from one of the members it named, and compare with another
-        afterwards, so that one seed neither serves nor misleads every newcomer (docs/protocol/dissemination.md)."""
+        afterwards, so that one seed neither serves nor misleads every newcomer (docs/protocol/anti_entropy.md)."""
         parts = self._parts
         if self.has_synced or self._first_targets or self._first_target is not None:
             return

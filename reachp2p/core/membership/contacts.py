@@ -66,7 +66,7 @@ class Contacts:
         self._own_addresses: dict[Address, None] = {}
         self._dialled: dict[LinkId, Address] = {}
         self._asked: dict[LinkId, None] = {}
-        """Links on which a contact was asked and has not answered yet."""
+        """Links on which a contact was asked and has not answered yet; no more than there are links."""
         self._unreached: dict[Address, str] = {}
         """Seeds that could not be reached, with the reason that was told."""
         self._turn = 0

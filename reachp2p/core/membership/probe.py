@@ -311,6 +311,7 @@ class Prober:
         self._drop(nonce)
         if len(self._failed) >= FAILED_MAX:
             del self._failed[next(iter(self._failed))]
+            self._counters.add("probe.failed_forgotten")
         self._failed[nonce] = (round_.node, round_.life)
         member = self._table.get(round_.node)
         if self._protocol.rules.other_helpers and member is not None and member.life == round_.life:

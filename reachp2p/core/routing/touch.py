@@ -121,6 +121,7 @@ class Touch:
             nonce = self._entropy.token(NONCE_BYTES)
             if len(self._questions) >= QUESTIONS_MAX:
                 del self._questions[next(iter(self._questions))]
+                self._counters.add("routing.touch_forgotten")
             self._questions[nonce] = (node, life)
             self._effects.send(node, Ping(nonce=nonce))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from reachp2p.core.ids import NodeId
@@ -83,13 +85,13 @@ def test_an_unknown_target_and_a_repeated_request_are_dropped() -> None:
 def test_each_origin_has_five_relays_a_second_and_no_one_elses() -> None:
     watch = Watch(1, 2, 3)
 
+    nonces = itertools.count(1)
+
     def ask(origin: int, count: int) -> int:
-        for _ in range(count):
-            ask.nonce += 1  # type: ignore[attr-defined]
-            ping_req(watch, nonce=ask.nonce.to_bytes(8, "big"), origin=origin)  # type: ignore[attr-defined]
+        for nonce in itertools.islice(nonces, count):
+            ping_req(watch, nonce=nonce.to_bytes(8, "big"), origin=origin)
         return len(watch.sent)
 
-    ask.nonce = 0  # type: ignore[attr-defined]
     assert ask(2, 8) == 5
     assert ask(3, 1) == 1
     watch.run(0.4)
