@@ -95,7 +95,10 @@ def explore(
             write_whole(out, json.dumps(found.to_json(), indent=2, ensure_ascii=False).encode())
         except OSError as error:
             say(said_of(error))
-    if stopped_by is not None:
+    has_passed = bool(found.runs) and not found.failed and not found.lost
+    if stopped_by is not None and not (
+        has_passed and code == INTERRUPTED
+    ):  # that the command line says itself
         say(stopped_by)
     if found.failed or found.lost:
         raise typer.Exit(FAIL)
