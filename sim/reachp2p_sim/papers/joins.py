@@ -152,7 +152,7 @@ def judge_joins(_: Scale, done: Sequence[tuple[JoinCase, Joins]]) -> Findings:
             "text",
             at_least(1.0),
         ),
-        Row("R1.5", "+Inf less Basic", confidence.mean(steps), 2.0, "text"),
+        Row("R1.5", "+Inf less Basic", confidence.mean(steps), 2.0, "text", at_least(0.0), must_hold=False),
         Row(
             "R1.5",
             "+Inf less Basic: the groups at their largest",
