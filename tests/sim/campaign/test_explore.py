@@ -6,13 +6,13 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from reachp2p_sim.campaign.explore import NODES_MAX, NODES_MIN, Bounds, Found, drawn
 from reachp2p_sim.campaign.plan import Task
-from reachp2p_sim.campaign.pool import Lost
+from reachp2p_sim.campaign.pool import Lost, Outcome, Pool
 from reachp2p_sim.cli import main
 from reachp2p_sim.results.run_again import past_run
 from reachp2p_sim.running.run import RunConfig, check, run_scenario
@@ -139,6 +139,21 @@ def test_an_exploration_that_is_interrupted_before_any_run_has_ended_is_no_succe
         "reachp2p-sim: interrupted",
         "reachp2p-sim: no run has ended, so nothing is known",
     ]
+
+
+def test_an_exploration_that_is_interrupted_says_so_once(
+    command: Command, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def first_one(pool: Pool, tasks: Iterator[Task]) -> Iterator[Outcome]:
+        yield next(all_of_them(pool, tasks))
+        raise KeyboardInterrupt
+
+    all_of_them = Pool.outcomes
+    monkeypatch.setattr(Pool, "outcomes", first_one)
+    assert command("explore", "--runs", "2", "--seed", "3", "--workers", "1") == 130
+    captured = capsys.readouterr()
+    assert captured.out.startswith("1 runs from seed 3: ")
+    assert captured.err.splitlines().count("reachp2p-sim: interrupted") == 1
 
 
 def test_an_exploration_that_is_told_to_end_sums_up_what_it_has_seen(tmp_path: Path) -> None:
