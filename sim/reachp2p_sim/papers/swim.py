@@ -112,7 +112,6 @@ def judge_probing(_: Scale, done: Sequence[tuple[ProbingCase, Probing]]) -> Find
             0.0,
             "text",
             (-0.03, 0.03),
-            must_hold=points is beyond,
             note=note,
         )
         for name, points, note in (
