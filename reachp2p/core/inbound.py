@@ -379,6 +379,8 @@ class Inbound:
                     if isinstance(message, SyncOffer):  # whoever offers can ask somebody else at once
                         parts.links.send(heard.link, SyncEnd(exchange=message.exchange))
                     return
+                if isinstance(message, SyncOffer):
+                    self._push_pull.tell_doubts(heard.link, now)
                 for output in parts.sync.on_message(heard.link, heard.node, message, now):
                     if isinstance(output, ExchangeOver):
                         self._push_pull.on_exchange_over(output, now)
