@@ -171,7 +171,7 @@ class Calls(RuleBasedStateMachine):
     @invariant()
     def no_request_goes_to_more_than_two_nodes(self) -> None:
         for node in self.nodes:
-            for call in node.caller._pending.values():
+            for call in node.caller._pending.all():
                 assert call.asked <= 2
                 assert call.asked <= call.attempts
 

@@ -10,6 +10,8 @@ from reachp2p.core.commands import CallSpec
 from reachp2p.core.ids import Life, LinkId, NodeId
 from reachp2p.errors import ErrorCode
 
+LOCAL = LinkId(0)
+"""Stands for the link of a call from this very node to itself: there is none."""
 ATTEMPTS_MAX = 2
 """Instances to which one call's request is handed: one retry. More would multiply the load just when
 instances fail."""

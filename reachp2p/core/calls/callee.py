@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from reachp2p.core.calls.invocation import (
-    Bulkhead,
-    Invocation,
-    InvocationDue,
-    InvocationInput,
-    InvocationState,
-)
+from reachp2p.core.calls.admission import Admission, Refusal
+from reachp2p.core.calls.bulkheads import Bulkheads
+from reachp2p.core.calls.call import LOCAL
+from reachp2p.core.calls.invocation import Invocation, InvocationDue, InvocationInput, InvocationState
 from reachp2p.core.calls.replies import clip, not_understood, reply_with
+from reachp2p.core.calls.served import Served
 from reachp2p.core.calls.waiting_replies import WaitingReplies
 from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult
 from reachp2p.core.counters import Counters
@@ -30,14 +28,9 @@ from reachp2p.core.wire.codec import RejectedCall
 from reachp2p.core.wire.messages import Cancel, Reply, Request
 from reachp2p.errors import ErrorCode
 
-LOCAL = LinkId(0)
-"""Stands for the link of a call from this very node to itself: there is none."""
-QUEUED_BYTES_MAX = 67_108_864
-"""Payloads of requests that wait for a place, over all capabilities: 64 of the largest; beyond it 1406."""
-
 
 class Callee:
-    """Requests being served. Bounds: each capability's bulkhead, `invocations_max` running, `QUEUED_BYTES_MAX`."""
+    """Requests being served. Bounds: those of `Bulkheads` and `WaitingReplies`."""
 
     def __init__(
         self,
@@ -52,23 +45,16 @@ class Callee:
     ) -> None:
         """`agents` are those offered now, by id."""
         self._protocol = protocol
-        self._own_life = own_life
-        self._agents = agents
         self._links = links
         self._effects = effects
         self._timers = timers
         self._counters = counters
+        self._admission = Admission(protocol, own_life, agents)
+        self._bulkheads = Bulkheads(protocol.invocations_max)
+        self._served = Served()
         self._waiting_replies = WaitingReplies(links, timers, counters)
         self.answer_locally: Callable[[Reply, float], None] | None = None
         """Where replies to this node's own calls go; set by the `Caller`."""
-        self._invocations: dict[int, Invocation] = {}
-        self._by_request: dict[tuple[NodeId, bytes], Invocation] = {}
-        self._by_node: dict[NodeId, dict[int, Invocation]] = {}
-        self._bulkheads: dict[tuple[str, str], Bulkhead] = {}
-        self._waiting: dict[tuple[str, str], Bulkhead] = {}
-        """Bulkheads with a queue; whoever got a place last goes to the end."""
-        self._running = 0
-        self._queued_bytes = 0
         self._last_number = 0
         self._is_draining = False
         self._is_paused = False
@@ -78,12 +64,12 @@ class Callee:
 
     def on_request(self, link: LinkId, node: NodeId, life: Life, request: Request, now: float) -> None:
         """A node asks for a capability. It is started, queued, or refused at once."""
-        if (node, request.message_id) in self._by_request:
+        if self._served.of_request(node, request.message_id) is not None:
             self._counters.add("calls.request_repeated")  # the first one is being served and will be answered
             return
         refusal = self._refusal(request)
         if refusal is None:
-            spec = self._offered(request.agent, request.capability)
+            spec = self._admission.offered(request)
             if spec is not None:
                 self._admit(link, node, life, request, spec, now)
                 return
@@ -102,7 +88,7 @@ class Callee:
 
     def on_cancel(self, node: NodeId, life: Life, cancel: Cancel, now: float) -> None:
         """The caller does not want the answer any more."""
-        invocation = self._by_request.get((node, cancel.message_id))
+        invocation = self._served.of_request(node, cancel.message_id)
         if invocation is None or invocation.life != life:
             self._counters.add("calls.cancel_unmatched")  # it crossed our reply
             return
@@ -112,7 +98,7 @@ class Callee:
 
     def on_invoke_result(self, number: int, result: InvokeResult, now: float) -> None:
         """A handler has ended."""
-        invocation = self._invocations.get(number)
+        invocation = self._served.get(number)
         if invocation is None:
             self._counters.add("calls.result_discarded")  # its request has ended before
             return
@@ -129,7 +115,7 @@ class Callee:
             return
         other = self._links.link_to(down.node)
         goes_on = down.clean and other is not None and self._links.life_of(other) == down.life
-        for invocation in list(self._by_node.get(down.node, {}).values()):
+        for invocation in self._served.of_node(down.node):
             if invocation.link != down.link:
                 continue
             if goes_on and other is not None:
@@ -149,7 +135,7 @@ class Callee:
 
     def on_timer(self, key: InvocationDue, now: float) -> None:
         """The deadline of an accepted request has come."""
-        invocation = self._invocations.get(key.invocation)
+        invocation = self._served.get(key.invocation)
         if invocation is None:
             return
         was_running = invocation.state is InvocationState.RUNNING
@@ -173,14 +159,14 @@ class Callee:
     def drain(self, now: float) -> None:
         """Accept nothing more, hand back what waits; what runs may finish."""
         self._is_draining = True
-        for invocation in list(self._invocations.values()):
+        for invocation in self._served.all():
             if invocation.state is InvocationState.QUEUED:
                 self._hand_back(invocation, now)
 
     def pause(self, now: float) -> None:
         """A higher life of this key was heard of: start nothing, cancel what runs, return no result."""
         self._is_paused = True
-        for invocation in list(self._invocations.values()):
+        for invocation in self._served.all():
             self._hand_back(invocation, now)
         self._waiting_replies.withdraw(now)
 
@@ -198,18 +184,18 @@ class Callee:
     @property
     def unfinished(self) -> int:
         """Accepted requests that have not ended, and replies that have not left."""
-        return len(self._invocations) + len(self._waiting_replies)
+        return len(self._served) + len(self._waiting_replies)
 
     def is_busy(self, node: NodeId) -> bool:
         """Whether something is being served for this node, or a reply to it waits."""
-        return node in self._by_node or self._waiting_replies.waits_for(node)
+        return self._served.is_asking(node) or self._waiting_replies.waits_for(node)
 
     def gauges(self) -> dict[str, int]:
         """The sizes of what is bounded, by name."""
         return {
-            "calls.serving": len(self._invocations),
-            "calls.running": self._running,
-            "calls.queued_bytes": self._queued_bytes,
+            "calls.serving": len(self._served),
+            "calls.running": self._bulkheads.running,
+            "calls.queued_bytes": self._bulkheads.queued_bytes,
             "calls.bulkheads": len(self._bulkheads),
             "calls.replies_waiting": len(self._waiting_replies),
             "calls.replies_waiting_bytes": self._waiting_replies.waiting_bytes,
@@ -217,44 +203,19 @@ class Callee:
 
     # Admission
 
-    def _refusal(self, request: Request) -> tuple[ErrorCode, str] | None:
+    def _refusal(self, request: Request) -> Refusal | None:
         if self._is_stopped or self._is_paused:
             return ErrorCode.NODE_LOST, "this node has stopped serving"
         if self._is_draining:
             return ErrorCode.NODE_LOST, "this node is leaving"
-        if request.life != self._own_life():
-            return ErrorCode.NODE_LOST, "the life that this call is for has ended; a newer one runs here"
-        if request.hops_left < 1:
-            return ErrorCode.HOPS_USED_UP, "the chain of calls is too long"
-        if request.agent in request.path:
-            return ErrorCode.LOOP, f"{request.agent!r} is on the path of this call already"
-        if len(request.payload) > self._protocol.payload_max:
-            return ErrorCode.PAYLOAD_TOO_LARGE, f"at most {self._protocol.payload_max} bytes"
-        return None
-
-    def _offered(self, agent: str, capability: str) -> CapabilitySpec | None:
-        spec = self._agents.get(agent)
-        if spec is not None:
-            for offered in spec.capabilities:
-                if offered.name == capability:
-                    return offered
-        return None
+        return self._admission.refusal(request)
 
     def _admit(
         self, link: LinkId, node: NodeId, life: Life, request: Request, spec: CapabilitySpec, now: float
     ) -> None:
-        key = (request.agent, request.capability)
-        bulkhead = self._bulkheads.get(key)
-        if bulkhead is None:
-            bulkhead = Bulkhead(key, spec.concurrency_max)
-        bulkhead.limit = spec.concurrency_max
-        may_start = (
-            bulkhead.has_place and not bulkhead.queue and self._running < self._protocol.invocations_max
-        )
-        size = len(request.payload)
-        if not may_start and (
-            len(bulkhead.queue) >= bulkhead.limit or self._queued_bytes + size > QUEUED_BYTES_MAX
-        ):
+        bulkhead = self._bulkheads.of(request.agent, request.capability, spec.concurrency_max)
+        may_start = self._bulkheads.may_start(bulkhead)
+        if not may_start and not self._bulkheads.may_wait(bulkhead, len(request.payload)):
             detail = (
                 f"{bulkhead.running} calls of {request.capability!r} run and {len(bulkhead.queue)} wait here"
             )
@@ -263,18 +224,13 @@ class Callee:
         self._last_number += 1
         deadline = now + request.remaining_ms / 1000
         invocation = Invocation(self._last_number, link, node, life, request, deadline, bulkhead)
-        self._bulkheads[key] = bulkhead
-        self._invocations[invocation.number] = invocation
-        self._by_request[node, request.message_id] = invocation
-        self._by_node.setdefault(node, {})[invocation.number] = invocation
+        self._served.add(invocation)
         self._timers.set(InvocationDue(invocation.number), deadline)
         self._counters.add("calls.accepted")
         if may_start:
             self._start(invocation)
         else:
-            bulkhead.queue[invocation.number] = invocation
-            self._waiting[key] = bulkhead
-            self._queued_bytes += size
+            self._bulkheads.wait(invocation)
 
     def _refuse(
         self,
@@ -294,8 +250,7 @@ class Callee:
 
     def _start(self, invocation: Invocation) -> None:
         invocation.move(InvocationInput.STARTED)
-        invocation.bulkhead.running += 1
-        self._running += 1
+        self._bulkheads.start(invocation)
         request = invocation.request
         self._effects.add(
             Invoke(
@@ -318,43 +273,16 @@ class Callee:
 
     def _start_waiting(self) -> None:
         """Give free places to those who wait, one bulkhead after the other."""
-        while self._waiting and self._running < self._protocol.invocations_max:
-            key = next((key for key, bulkhead in self._waiting.items() if bulkhead.has_place), None)
-            if key is None:
-                return
-            bulkhead = self._waiting.pop(key)
-            invocation = next(iter(bulkhead.queue.values()))
-            self._unqueue(invocation)
-            if bulkhead.queue:
-                self._waiting[key] = bulkhead
+        while (invocation := self._bulkheads.take_next()) is not None:
             self._start(invocation)
-
-    def _unqueue(self, invocation: Invocation) -> None:
-        bulkhead = invocation.bulkhead
-        del bulkhead.queue[invocation.number]
-        self._queued_bytes -= len(invocation.request.payload)
-        if not bulkhead.queue:
-            self._waiting.pop(bulkhead.key, None)
 
     # Ends
 
     def _finish(self, invocation: Invocation, happened: InvocationInput) -> None:
         """Forget an invocation; its place is free again."""
-        bulkhead = invocation.bulkhead
-        if invocation.state is InvocationState.RUNNING:
-            bulkhead.running -= 1
-            self._running -= 1
-        else:
-            self._unqueue(invocation)
+        self._bulkheads.leave(invocation)
         invocation.move(happened)
-        if not bulkhead.running and not bulkhead.queue:
-            del self._bulkheads[bulkhead.key]
-        del self._invocations[invocation.number]
-        del self._by_request[invocation.node, invocation.request.message_id]
-        of_node = self._by_node[invocation.node]
-        del of_node[invocation.number]
-        if not of_node:
-            del self._by_node[invocation.node]
+        self._served.remove(invocation)
         self._timers.cancel(InvocationDue(invocation.number))
 
     def _drop(self, invocation: Invocation, reason: str) -> None:

@@ -758,7 +758,7 @@ def test_a_request_that_a_callee_does_not_understand_is_refused_at_once_and_goes
     """Also one that came in pieces. A newer node may understand it."""
     world, a, b, c = trio()
     monkeypatch.setitem(codec._LAYOUTS, _Newer, codec._Layout(_Newer))
-    original = a.caller._request
+    original = a.caller._attempts._request
     made: list[int] = []
 
     def newer(*arguments: Any) -> Message:
@@ -768,7 +768,7 @@ def test_a_request_that_a_callee_does_not_understand_is_refused_at_once_and_goes
             _Newer(message_id=request.message_id, padding=bytes(size), news=1) if len(made) == 1 else request
         )
 
-    monkeypatch.setattr(a.caller, "_request", newer)
+    monkeypatch.setattr(a.caller._attempts, "_request", newer)
     call = a.call()
     world.run()
     assert b.invoked == []
@@ -785,7 +785,7 @@ def test_a_request_that_nobody_understands_ends_with_1708_and_the_key(
 ) -> None:
     world, a, b, c = trio()
     monkeypatch.setitem(codec._LAYOUTS, _Newer, codec._Layout(_Newer))
-    monkeypatch.setattr(a.caller, "_request", lambda call, *_: _Newer(message_id=call.id, news=1))
+    monkeypatch.setattr(a.caller._attempts, "_request", lambda call, *_: _Newer(message_id=call.id, news=1))
     call = a.call()
     world.run()
     ended = a.end_of(call)

@@ -1,0 +1,174 @@
+"""The attempts of a call: one instance after the other is asked, while that is safe (docs/protocol/calls.md).
+
+An attempt is over when its instance refuses, is lost, or has had its share of the time. What has certainly not been
+executed goes to another instance, and so does what is declared repeatable; the rest ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol as TypingProtocol
+
+from reachp2p.core.calls.call import ATTEMPTS_MAX, LOCAL, Call, CallDue, CallInput, CallState
+from reachp2p.core.calls.callee import Callee
+from reachp2p.core.calls.checks import capability_of
+from reachp2p.core.calls.ends import Ends
+from reachp2p.core.calls.pending import PendingCalls
+from reachp2p.core.commands import RouteQuery
+from reachp2p.core.counters import Counters
+from reachp2p.core.ids import Address, Life, LinkId, NodeId
+from reachp2p.core.links.table import Links
+from reachp2p.core.routing.failure import RouteFailed
+from reachp2p.core.routing.instance import Instance
+from reachp2p.core.settings import Protocol
+from reachp2p.core.timers import Timers
+from reachp2p.core.wire.messages import Cancel, Request
+from reachp2p.errors import ErrorCode
+
+
+class Picker(TypingProtocol):
+    """Chooses instances (`routing.router.Router`)."""
+
+    def pick(self, query: RouteQuery, exclude: Collection[NodeId] = ()) -> Instance:
+        """The instance for a query, on none of the nodes in `exclude`. Raises `RouteFailed`."""
+
+
+class Attempts:
+    """Asks instances on behalf of pending calls."""
+
+    def __init__(
+        self,
+        protocol: Protocol,
+        *,
+        own: NodeId,
+        own_life: Callable[[], Life | None],
+        router: Picker,
+        links: Links,
+        callee: Callee,
+        addresses: Callable[[NodeId], Sequence[Address]],
+        pending: PendingCalls,
+        ends: Ends,
+        timers: Timers,
+        counters: Counters,
+    ) -> None:
+        """`addresses` says where a member may be dialled; `callee` serves calls to this very node."""
+        self._protocol = protocol
+        self._own = own
+        self._own_life = own_life
+        self._router = router
+        self._links = links
+        self._callee = callee
+        self._addresses = addresses
+        self._pending = pending
+        self._ends = ends
+        self._timers = timers
+        self._counters = counters
+
+    def start(self, call: Call, now: float) -> None:
+        """Ask the instance that was chosen."""
+        call.attempts += 1
+        call.tried.append(call.node)
+        self._pending.list_at_node(call)
+        link = LOCAL if call.node == self._own else self._links.link_to(call.node)
+        if link is not None:
+            self._set_due(call, now, may_switch=call.repeatable and call.asked + 1 < ATTEMPTS_MAX)
+            self.ask(call, link, now)
+        elif self._links.ensure(call.node, self._addresses(call.node), now) is not None:
+            self._set_due(call, now, may_switch=True)
+        else:
+            detail = "no link to it can be opened: no address is known, or this node has too many links"
+            self.over(call, ErrorCode.NODE_LOST, detail, now, executed=False)
+
+    def _set_due(self, call: Call, now: float, *, may_switch: bool) -> None:
+        """An attempt that could be followed by another gets a share of the time that is left."""
+        at = call.deadline
+        if may_switch and call.has_attempts_left:
+            at = now + (at - now) * self._protocol.attempt_fraction
+        self._timers.set(CallDue(call.id), at)
+
+    def ask(self, call: Call, link: LinkId, now: float) -> None:
+        """Hand the request to a link that is open."""
+        if link == LOCAL:
+            self._ask_locally(call, now)
+            return
+        life = self._links.life_of(link)
+        assert life is not None, "a link in use is proven"
+        if self._links.send(link, self._request(call, life, now)):
+            call.move(CallInput.SENT)
+            call.link, call.life = link, life
+            call.asked += 1
+        else:
+            detail = "too much waits for its link already"
+            self.over(call, ErrorCode.REFUSED_FULL, detail, now, executed=False)
+
+    def _ask_locally(self, call: Call, now: float) -> None:
+        life = self._own_life()
+        if life is None:
+            self.over(call, ErrorCode.NODE_LOST, "this node has not started", now, executed=False)
+            return
+        call.move(CallInput.SENT)
+        call.link, call.life = LOCAL, life
+        call.asked += 1
+        self._callee.on_request(LOCAL, self._own, life, self._request(call, life, now), now)
+
+    def _request(self, call: Call, life: Life, now: float) -> Request:
+        spec = call.spec
+        hops_left = self._protocol.hops_max if spec.hops_left is None else spec.hops_left
+        return Request(
+            message_id=call.id,
+            life=life,
+            agent=call.agent,
+            capability=call.capability,
+            remaining_ms=max(1, int((call.deadline - now) * 1000)),
+            payload=spec.payload,
+            hops_left=hops_left,
+            content_type=spec.content_type,
+            session_id=spec.session_id,
+            idempotency_key=spec.idempotency_key,
+            traceparent=spec.traceparent,
+            attempt=call.attempts,
+            path=list(spec.path),
+        )
+
+    def over(self, call: Call, code: ErrorCode, detail: str, now: float, *, executed: bool) -> None:
+        """The instance cannot answer any more. `executed`: it may have run the handler."""
+        may_retry = call.has_attempts_left and (call.repeatable or not executed)
+        call.may_have_run = call.may_have_run or executed
+        if may_retry and now < call.deadline and self.switch(call, now, is_over=True):
+            return
+        if executed:
+            code = ErrorCode.OUTCOME_UNKNOWN
+            why = "there is no other instance to ask" if call.repeatable else "it is not declared repeatable"
+            detail = f"{detail}; it may have been executed, and {why}"
+        self._ends.end(call, code, detail, now)
+
+    def switch(self, call: Call, now: float, *, is_over: bool = False) -> bool:
+        """Ask another instance instead; false, and nothing has changed, if there is none."""
+        try:
+            instance = self._router.pick(call.spec.query, exclude=call.tried)
+            capability = capability_of(call.spec.query, instance)
+        except RouteFailed:
+            return False
+        if not is_over:
+            call.may_have_run = call.may_have_run or call.state is CallState.ASKED
+            self.withdraw(call, now)
+        if call.state is CallState.LINKING:
+            self._counters.add("calls.passed_over")  # it has seen nothing of this call
+        self._pending.unlist(call)
+        call.move(CallInput.RETRIED)
+        call.node, call.agent, call.capability = instance.node, instance.agent, capability
+        call.link = call.life = None
+        call.repeatable = instance.info.capabilities[capability].repeatable
+        self._counters.add("calls.retried")
+        self.start(call, now)
+        return True
+
+    def withdraw(self, call: Call, now: float) -> None:
+        """Tell the instance that its answer is not wanted any more."""
+        if call.state is not CallState.ASKED or call.link is None or call.life is None:
+            return
+        cancel = Cancel(message_id=call.id)
+        if call.link == LOCAL:
+            self._callee.on_cancel(self._own, call.life, cancel, now)
+        else:
+            self._links.send(call.link, cancel)

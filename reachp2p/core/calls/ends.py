@@ -1,0 +1,46 @@
+"""The one end of each call at its caller: it leaves every table and is told once (docs/protocol/calls.md; case B29)."""
+
+from __future__ import annotations
+
+from reachp2p.core.calls.call import Call, CallDue, CallInput
+from reachp2p.core.calls.pending import PendingCalls
+from reachp2p.core.counters import Counters
+from reachp2p.core.effects import Effects
+from reachp2p.core.events import CallEnded
+from reachp2p.core.timers import Timers
+from reachp2p.errors import RETRY_SAFE, ErrorCode
+
+
+class Ends:
+    """Ends pending calls."""
+
+    def __init__(self, pending: PendingCalls, effects: Effects, timers: Timers, counters: Counters) -> None:
+        self._pending = pending
+        self._effects = effects
+        self._timers = timers
+        self._counters = counters
+
+    def end(
+        self, call: Call, code: int, detail: str, now: float, content_type: str = "", payload: bytes = b""
+    ) -> None:
+        """End `call`. A code that says "nothing was executed" becomes 1409 if an earlier attempt may have been."""
+        if call.may_have_run and code in RETRY_SAFE:
+            detail = f"{detail} [{int(code)}]; an earlier attempt may have been executed"
+            code = ErrorCode.OUTCOME_UNKNOWN
+        call.move(CallInput.ENDED)
+        self._pending.remove(call)
+        self._timers.cancel(CallDue(call.id))
+        self._counters.add("calls.succeeded" if code == 0 else f"calls.failed.{int(code)}")
+        self._effects.notify(
+            CallEnded(
+                at=now,
+                call=call.id,
+                code=int(code),
+                content_type=content_type,
+                payload=payload,
+                detail=detail,
+                node=call.node,
+                agent=call.agent,
+                attempts=call.attempts,
+            )
+        )
