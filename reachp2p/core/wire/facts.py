@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from reachp2p.core.ids import Address, Life
-from reachp2p.core.wire.messages import Counter, Extensions, Hash, LongText, NodeIdField, Text
+from reachp2p.core.wire.messages import Counter, Extensions, Hash, LongText, NodeIdField, StreamField, Text
 
 WallTime = Annotated[int, Meta(ge=0, le=2**40)]
 """Unix seconds. Judged with tolerance, for validity only."""
@@ -76,7 +76,8 @@ class Capability(msgspec.Struct, frozen=True, kw_only=True):
     """One thing an agent can do. `parameters` and `result` are hashes of JSON Schemas, pulled on demand."""
 
     KEYS: ClassVar[dict[str, int]] = {
-        "name": 1, "description": 2, "parameters": 3, "result": 4, "repeatable": 5, "timeout_ms": 6,
+        "name": 1, "description": 2, "parameters": 3, "result": 4, "repeatable": 5, "timeout_ms": 6, "stream": 7,
+        "parameter_item": 8,
     }  # fmt: skip
     name: Text
     description: LongText = ""
@@ -84,6 +85,10 @@ class Capability(msgspec.Struct, frozen=True, kw_only=True):
     result: Hash | None = None
     repeatable: bool = False
     timeout_ms: Annotated[int, Meta(ge=1, le=86_400_000)] | None = None
+    stream: StreamField = 0
+    """If results are a stream, `result` is the schema of one item."""
+    parameter_item: Hash | None = None
+    """Hash of the schema of one item, if parameters are a stream."""
     extensions: Extensions = {}
 
 

@@ -31,6 +31,11 @@ SmallSigned = Annotated[bytes, Meta(min_length=70, max_length=1_200)]
 """A COSE_Sign1 object that fits a datagram."""
 Text = Annotated[str, Meta(max_length=256)]
 LongText = Annotated[str, Meta(max_length=4_096)]
+StreamField = Annotated[int, Meta(ge=0, le=3)]
+"""What of a call is a stream: 0 nothing, 1 results, 2 parameters, 3 both."""
+WINDOW_MAX = 16_777_216
+Window = Annotated[int, Meta(ge=0, le=WINDOW_MAX)]
+"""Bytes that one direction of a stream may be ahead."""
 Extensions = dict[int, Any]
 
 
@@ -301,6 +306,7 @@ class Request(Message, frozen=True, kw_only=True):
     KEYS: ClassVar[dict[str, int]] = {
         "message_id": 1, "life": 2, "agent": 3, "capability": 4, "remaining_ms": 5, "hops_left": 6, "content_type": 7,
         "payload": 8, "session_id": 9, "idempotency_key": 10, "traceparent": 11, "attempt": 12, "path": 13,
+        "stream": 14, "credit": 15,
     }  # fmt: skip
     message_id: MessageId
     life: Life
@@ -315,17 +321,21 @@ class Request(Message, frozen=True, kw_only=True):
     traceparent: Text | None = None
     attempt: Annotated[int, Meta(ge=1, le=100)] = 1
     path: Annotated[list[Text], Meta(max_length=16)] = []
+    stream: StreamField = 0
+    credit: Window = 0
+    """Bytes of result items that may come before the first `StreamCredit`: the caller's window."""
 
 
 class Reply(Message, frozen=True, kw_only=True):
     """The one end of a request. `code` 0 is a result; otherwise an error code, `payload` empty, `detail` for people.
 
     `executed` is false when the handler was certainly never started, so that a second attempt elsewhere is safe.
+    `items` counts the result items of a stream, which the caller has to have before this is the end.
     """
 
     NUMBER = 51
     KEYS: ClassVar[dict[str, int]] = {
-        "message_id": 1, "code": 2, "content_type": 3, "payload": 4, "detail": 5, "executed": 6,
+        "message_id": 1, "code": 2, "content_type": 3, "payload": 4, "detail": 5, "executed": 6, "items": 7,
     }  # fmt: skip
     message_id: MessageId
     code: Annotated[int, Meta(ge=0, le=9_999)] = 0
@@ -333,6 +343,7 @@ class Reply(Message, frozen=True, kw_only=True):
     payload: bytes = b""
     detail: LongText = ""
     executed: bool = True
+    items: Counter = 0
 
 
 class Cancel(Message, frozen=True, kw_only=True):
@@ -341,6 +352,49 @@ class Cancel(Message, frozen=True, kw_only=True):
     NUMBER = 52
     KEYS: ClassVar[dict[str, int]] = {"message_id": 1}
     message_id: MessageId
+
+
+# Streams
+
+
+class StreamItem(Message, frozen=True, kw_only=True):
+    """One item of a stream: a result from the callee, a parameter from the caller. `offset` counts from 0."""
+
+    NUMBER = 53
+    KEYS: ClassVar[dict[str, int]] = {"message_id": 1, "offset": 2, "payload": 3, "content_type": 4}
+    message_id: MessageId
+    offset: Counter
+    payload: bytes
+    content_type: Text = "application/cbor"
+
+
+class StreamCredit(Message, frozen=True, kw_only=True):
+    """You may have sent `credit` bytes in all. `ended`: the reply and its items are here, forget the stream."""
+
+    NUMBER = 54
+    KEYS: ClassVar[dict[str, int]] = {"message_id": 1, "credit": 2, "ended": 3}
+    message_id: MessageId
+    credit: Counter = 0
+    ended: bool = False
+
+
+class StreamEnd(Message, frozen=True, kw_only=True):
+    """The caller's parameters have ended; `items` is how many there were."""
+
+    NUMBER = 55
+    KEYS: ClassVar[dict[str, int]] = {"message_id": 1, "items": 2}
+    message_id: MessageId
+    items: Counter
+
+
+class StreamResume(Message, frozen=True, kw_only=True):
+    """On a new link: I want your item `next`, and grant `credit` bytes in all. The callee answers with its own."""
+
+    NUMBER = 56
+    KEYS: ClassVar[dict[str, int]] = {"message_id": 1, "next": 2, "credit": 3}
+    message_id: MessageId
+    next: Counter = 0
+    credit: Counter = 0
 
 
 # Larger bodies
@@ -365,5 +419,6 @@ class SchemaBodies(Message, frozen=True, kw_only=True):
 MESSAGES: tuple[type[Message], ...] = (
     Ping, Ack, PingReq, Nack, RelayedAck, HeadUpdate, AccusationUpdate, RecordUpdate, HeadRequest, Challenge,
     ChallengeAnswer, Hello, HelloProof, Goodbye, ContactRequest, ContactAnswer, Chunk, SyncOffer, SyncDigest, SyncWant,
-    SyncDelta, SyncEnd, Request, Reply, Cancel, SchemaWant, SchemaBodies,
+    SyncDelta, SyncEnd, Request, Reply, Cancel, StreamItem, StreamCredit, StreamEnd, StreamResume, SchemaWant,
+    SchemaBodies,
 )  # fmt: skip

@@ -283,7 +283,7 @@ def test_what_is_wrong_with_a_head_has_a_name(change: dict[int, Any], expected: 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({10: [{1: "a", 7: 1}]}, "unknown_key"),
+        ({10: [{1: "a", 100: 1}]}, "unknown_key"),
         ({10: [{2: "no name"}]}, "bad_field"),
         ({10: [[1]]}, "bad_field"),
         ({10: {1: "a"}}, "bad_field"),

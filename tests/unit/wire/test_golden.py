@@ -43,6 +43,10 @@ from reachp2p.core.wire.messages import (
     Request,
     SchemaBodies,
     SchemaWant,
+    StreamCredit,
+    StreamEnd,
+    StreamItem,
+    StreamResume,
     SyncDelta,
     SyncDigest,
     SyncEnd,
@@ -126,6 +130,14 @@ FACTS: dict[str, Fact] = {
         access=2,
         limits={"rate": 2.5, "concurrency": 4, "nested": {"bb": [True, None, -1], "a": 1e300}},
         extensions=EXTENSIONS,
+    ),
+    "AgentRecord stream": AgentRecord(
+        node=NODE,
+        life=LIFE,
+        version=2,
+        agent="nlp/tokens",
+        issued_at=1_700_000_000,
+        capabilities=[Capability(name="text.tokens", result=HASH, stream=3, parameter_item=ID)],
     ),
 }
 SIGNED_HEAD = FactSigner(SIGNER, CLUSTER).sign(FACTS["Head"])
@@ -217,6 +229,26 @@ MESSAGE_EXAMPLES: dict[str, Message] = {
         extensions=EXTENSIONS,
     ),
     "Cancel": Cancel(message_id=ID),
+    "Request stream": Request(
+        message_id=ID,
+        life=LIFE,
+        agent="nlp/summarizer",
+        capability="text.tokens",
+        remaining_ms=1,
+        payload=b"",
+        stream=3,
+        credit=2**24,
+    ),
+    "Reply stream": Reply(message_id=ID, items=2**40),
+    "StreamItem": StreamItem(message_id=ID, offset=0, payload=b""),
+    "StreamItem full": StreamItem(
+        message_id=ID, offset=2**40, payload=b"x" * 300, content_type="text/plain", extensions=EXTENSIONS
+    ),
+    "StreamCredit": StreamCredit(message_id=ID, credit=1_048_576),
+    "StreamCredit full": StreamCredit(message_id=ID, credit=2**40, ended=True, extensions=EXTENSIONS),
+    "StreamEnd": StreamEnd(message_id=ID, items=24),
+    "StreamResume": StreamResume(message_id=ID),
+    "StreamResume full": StreamResume(message_id=ID, next=256, credit=2**40, extensions=EXTENSIONS),
     "SchemaWant": SchemaWant(hashes=[HASH, ID]),
     "SchemaBodies": SchemaBodies(bodies=[b"{}", b""]),
 }
