@@ -40,9 +40,11 @@ class RouteQuery(msgspec.Struct, frozen=True, kw_only=True):
     capability: str | None = None
     tags: dict[str, str] = {}
     policy: str = "random"
-    """`random`, `round_robin` or `consistent_hash`."""
+    """One of docs/protocol/routing.md, or of an application's own."""
     key: str | None = None
-    """Routing key of `consistent_hash`; required by it."""
+    """Routing key: required by `consistent_hash`; whatever the policy, it decides the side of a release split."""
+    version: str | None = None
+    """A range of versions, as in `^1.2`; None: any."""
 
 
 class CallSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """The router: from what a call asks for to the one instance it goes to.
 
-    match -> tags -> liveness -> policy -> one instance
+    match -> tags -> version -> liveness -> policy -> one instance
 
 The stages before the policy are judged when the table changes (`stages`), so a decision is a look-up and a choice: a
 few microseconds, whatever the size of the pool.
@@ -19,7 +19,8 @@ from reachp2p.core.routing.policies import BUILT_IN, Choice, Policy, PolicyFacto
 from reachp2p.core.routing.pool import Pool
 from reachp2p.core.routing.stages import Selector
 from reachp2p.core.routing.table import RoutingTable
-from reachp2p.errors import ErrorCode
+from reachp2p.core.routing.versions import parse_range
+from reachp2p.errors import ErrorCode, InvalidIdentifier
 
 _FAILURES_MAX = 64
 """Failed selectors remembered until the table changes: asking in vain once more costs microseconds, not more."""
@@ -45,7 +46,8 @@ class Router:
         """The instance this call goes to. `exclude`: nodes that were asked already (a retry).
 
         Raises `RouteFailed`: 1302 nothing named, 1301 unknown name, 1303 nobody healthy is left, 1305 the policy lets
-        none take it, 1704 an unknown policy or one that lacks its key. Nothing has changed then but a counter.
+        none take it, 1306 nobody of that version, 1704 an unknown policy or one that lacks its key, 1707 no range of
+        versions. Nothing has changed then but a counter.
         """
         try:
             policy, selector = self.read(query)
@@ -60,7 +62,7 @@ class Router:
         return instance
 
     def read(self, query: RouteQuery) -> tuple[Policy, Selector]:
-        """The policy and the selector of a query, or `RouteFailed` (1302, 1704)."""
+        """The policy and the selector of a query, or `RouteFailed` (1302, 1704, 1707)."""
         policy = self._policies.get(query.policy)
         if policy is None:
             known = ", ".join(sorted(self._policies))
@@ -72,6 +74,11 @@ class Router:
         missing = policy.missing(query)
         if missing is not None:
             raise RouteFailed(ErrorCode.CONFIGURATION_INVALID, f"policy {query.policy!r} needs {missing}")
+        if query.version is not None:
+            try:
+                parse_range(query.version)
+            except InvalidIdentifier as error:
+                raise RouteFailed(ErrorCode.INVALID_IDENTIFIER, error.message) from None
         return policy, Selector.of(query)
 
     def choose(

@@ -1,6 +1,6 @@
 """The stages that decide who may be asked: one list, judged when something changes, never for each call.
 
-    match -> tags -> liveness            (access, breaker and load take their places in the same list)
+    match -> tags -> version -> liveness            (access, breaker and load take their places in the same list)
 
 A stage REMOVEs an instance (it is no candidate, and it is off the ring: placement counts it out), or says AVOID (it is
 skipped while another candidate exists, and it stays on the ring, so that a moment's doubt moves no key), or lets it
@@ -18,6 +18,7 @@ import msgspec
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import MemberState
 from reachp2p.core.routing.instance import Instance
+from reachp2p.core.routing.versions import parse_range, read_version
 from reachp2p.errors import ErrorCode
 
 
@@ -27,18 +28,22 @@ class Selector(msgspec.Struct, frozen=True, gc=False):
     capability: str | None
     agent: str | None
     tags: tuple[tuple[str, str], ...] = ()
+    version: str | None = None
 
     @classmethod
     def of(cls, query: RouteQuery) -> Selector:
         """The selector of a query."""
         tags = query.tags
-        return cls(query.capability, query.agent, tuple(sorted(tags.items())) if tags else ())
+        pairs = tuple(sorted(tags.items())) if tags else ()
+        return cls(query.capability, query.agent, pairs, query.version)
 
     def __str__(self) -> str:
-        """The target in words, as in `text.summarize of nlp/summarizer with env=prod`."""
+        """The target in words, as in `text.summarize of nlp/summarizer@^1.2 with env=prod`."""
         name = self.agent or ""
         if self.capability is not None:
             name = self.capability if self.agent is None else f"{self.capability} of {self.agent}"
+        if self.version is not None:
+            name = f"{name}@{self.version}"
         return f"{name} with {', '.join(f'{key}={value}' for key, value in self.tags)}" if self.tags else name
 
 
@@ -107,6 +112,25 @@ class Tags:
         return "with the tags"
 
 
+class Versions:
+    """Is its agent of a version in the range asked for?"""
+
+    name = "version"
+    code = ErrorCode.NO_SUCH_VERSION
+
+    def judge(self, selector: Selector, instance: Instance) -> Verdict:
+        """REMOVE what is outside the range; both sides are parsed once (`versions`)."""
+        if selector.version is None:
+            return Verdict.PASS
+        version = read_version(instance.info.version)
+        fits = version is not None and version in parse_range(selector.version)
+        return Verdict.PASS if fits else Verdict.REMOVE
+
+    def why(self, selector: Selector, instance: Instance) -> str:
+        """Its version."""
+        return f"version {instance.info.version}"
+
+
 class Liveness:
     """Is its node there, in the life that registered it?
 
@@ -147,7 +171,7 @@ class Liveness:
         return str(state.value)
 
 
-STAGES: tuple[Stage, ...] = (Match(), Tags(), Liveness())
+STAGES: tuple[Stage, ...] = (Match(), Tags(), Versions(), Liveness())
 
 
 def judge(stages: tuple[Stage, ...], selector: Selector, instance: Instance) -> tuple[Verdict, Stage | None]:

@@ -183,3 +183,16 @@ def test_among_very_many_names_only_those_with_the_same_first_letter_are_compare
     names = sorted([f"z{number}" for number in range(5_000)] + ["text.summarize"])
     assert most_similar("text.sumarize", names) == "text.summarize"
     assert most_similar("ext.summarize", names) is None
+
+
+def test_a_version_that_nobody_offers_is_1306_and_no_range_is_1707(desk: Any) -> None:
+    desk.offer(1)
+    assert desk.router.pick(desk.query(version="^1.1")).node == desk.node(1)
+    with pytest.raises(
+        RouteFailed, match=r"no such version of text.summarize@\^2: 1 known \(1 version 1.2.0\) \[1306\]"
+    ):
+        desk.router.pick(desk.query(version="^2"))
+    with pytest.raises(RouteFailed, match=r"version range '>>2': '>2' is not understood.* \[1707\]"):
+        desk.router.pick(desk.query(version=">>2"))
+    with pytest.raises(RouteFailed, match=r"\[1707\]"):
+        desk.router.pick(desk.query("unknown", version="latest"))

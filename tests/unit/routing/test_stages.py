@@ -23,9 +23,10 @@ def instance(
     state: MemberState | None = MemberState.ALIVE,
     refused: bool = False,
     node_life: Life | None = FIRST,
+    version: str = "1.2.0",
     **tags: str,
 ) -> Instance:
-    info = InstanceInfo(life=FIRST, capabilities={"a": CapabilityInfo()}, tags=tags)
+    info = InstanceInfo(life=FIRST, version=version, capabilities={"a": CapabilityInfo()}, tags=tags)
     return Instance(
         key=(NODE, "x/y"), node_name="n", state=state, refused=refused, node_life=node_life, info=info
     )
@@ -137,3 +138,26 @@ def test_a_further_stage_takes_its_place_in_the_list_and_asks_to_judge_again(des
     assert (table.version, pool.fingerprint()) == (before[0] + 1, before[1])
     table.reconsider(desk.node(9), "x/y")
     assert table.version == before[0] + 1
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "fits"),
+    [
+        ("1.2.0", None, True),
+        ("1.2.0", "^1.1", True),
+        ("2.0.0", "^1.1", False),
+        ("1.2.0-rc.1", "^1.1", False),
+        ("1.2.0-rc.1", "^1.2.0-rc.0", True),
+        ("not one", "*", False),
+        ("not one", None, True),
+    ],
+)
+def test_a_version_outside_the_range_is_removed(version: str, wanted: str | None, fits: bool) -> None:
+    selector = Selector("a", None, version=wanted)
+    verdict, stage = judge(STAGES, selector, instance(version=version))
+    assert verdict is (Verdict.PASS if fits else Verdict.REMOVE)
+    if stage is not None:
+        assert (stage.name, stage.why(selector, instance(version=version))) == (
+            "version",
+            f"version {version}",
+        )
