@@ -12,13 +12,14 @@ an error here, at the line that declares it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from reachp2p._arguments import check_bool, check_text, shown, wrong
 from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult
 from reachp2p.core.ids import check_agent_id, check_capability, check_tag_key, check_version
+from reachp2p.core.registry.access import check_access
 from reachp2p.errors import InvalidIdentifier, LocalProtocolError
 
 if TYPE_CHECKING:
@@ -69,7 +70,14 @@ class Agent:
         owner: str = "",
         tags: Mapping[str, str] | None = None,
         weight: float = 1.0,
+        access: str = "public",
+        callers: Sequence[str] = (),
+        candidate_percent: int | None = None,
     ) -> None:
+        """`access`: `public`; `restricted` to `callers`, each a namespace, `namespace/agent` or a node id in hex; or
+        `private` to nodes that offer an agent of this one's namespace. `candidate_percent` (0 to 100) is the share of
+        the calls that go to release candidates, which are those with the tag `release=candidate`.
+        """
         self.id = check_agent_id(check_text("agent id", agent_id, "nlp/summarizer"))
         self.version = check_version(check_text("version", version, "1.2.0"))
         self.description = _check_text("description", description, DESCRIPTION_MAX)
@@ -78,6 +86,11 @@ class Agent:
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0.1 <= weight <= 10:
             raise InvalidIdentifier(f"weight {shown(weight)} of {agent_id}: write a number from 0.1 to 10")
         self.weight = float(weight)
+        if isinstance(callers, str):
+            raise wrong("callers", callers, 'a list of texts, as in ["shop", "nlp/router"]')
+        self.access, self.callers = access, tuple(callers)
+        check_access(self.access, self.callers)
+        self.candidate_percent = _check_percent(candidate_percent, self.tags)
         self._handlers: dict[str, Handler] = {}
         self._specs: dict[str, CapabilitySpec] = {}
 
@@ -138,6 +151,9 @@ class Agent:
             capabilities=tuple(self._specs.values()),
             tags=dict(self.tags),
             weight=self.weight,
+            access=self.access,
+            callers=self.callers,
+            candidate_percent=self.candidate_percent,
         )
 
     def bind(self, node: CallingNode) -> dict[str, BoundHandler]:
@@ -219,6 +235,16 @@ def _check_text(what: str, text: str, limit: int = DESCRIPTION_MAX) -> str:
     if not isinstance(text, str) or len(text) > limit:
         raise InvalidIdentifier(f"the {what} is text of at most {limit:,} characters, not {shown(text)}")
     return text
+
+
+def _check_percent(percent: int | None, tags: Mapping[str, str]) -> int | None:
+    if percent is None:
+        return None
+    if isinstance(percent, bool) or not isinstance(percent, int) or not 0 <= percent <= 100:
+        raise InvalidIdentifier(f"candidate_percent is a whole number from 0 to 100, not {shown(percent)}")
+    if tags.get("release") != "candidate":
+        raise InvalidIdentifier('candidate_percent is for agents with the tag release="candidate"')
+    return percent
 
 
 def _is_number(value: object) -> bool:

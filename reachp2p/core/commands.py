@@ -31,6 +31,12 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     tags: dict[str, str] = {}
     weight: float = 1.0
     """0.1 to 10; a virtual-node multiplier."""
+    access: str = "public"
+    """`public`, `restricted` (to `callers`) or `private` (to nodes that offer an agent of its namespace)."""
+    callers: tuple[str, ...] = ()
+    """Who may call if access is restricted: `namespace`, `namespace/agent`, or a NodeId in hex."""
+    candidate_percent: int | None = None
+    """Of a release candidate (tag `release=candidate`): its share of the calls, 0 to 100."""
 
 
 class RouteQuery(msgspec.Struct, frozen=True, kw_only=True):

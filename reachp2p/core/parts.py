@@ -29,7 +29,9 @@ from reachp2p.core.registry.own import OwnAgents
 from reachp2p.core.registry.replica import Replica
 from reachp2p.core.registry.schemas import Schemas
 from reachp2p.core.registry.store import RecordStore
+from reachp2p.core.routing.access import AccessStage, Identity
 from reachp2p.core.routing.router import Router
+from reachp2p.core.routing.stages import STAGES
 from reachp2p.core.routing.table import RoutingTable
 from reachp2p.core.routing.touch import Touch
 from reachp2p.core.routing.unreached import Unreached
@@ -152,7 +154,13 @@ class Parts:
         self.sync = AntiEntropy(self.replica, self.links.send, timers=timers, rng=rng, counters=counters)
         self.snapshot = Snapshot(self.table, self.store, effects=effects, timers=timers, counters=counters)
 
-        self.routing = RoutingTable(counters, virtual_nodes=protocol.virtual_nodes)
+        identity = Identity(node)
+        self.routing = RoutingTable(
+            counters,
+            virtual_nodes=protocol.virtual_nodes,
+            stages=(*STAGES[:-1], AccessStage(identity), STAGES[-1]),
+            identity=identity,
+        )
         self.router = Router(self.routing, rng, counters)
         self.unreached = Unreached(self.routing, timers, counters)
         self.unsteady = Unsteady(self.routing, timers, counters, enabled=protocol.rules.damping)
@@ -174,6 +182,7 @@ class Parts:
             effects=effects,
             timers=timers,
             counters=counters,
+            offered_by=self.routing.offered_by,
         )
         self.caller = Caller(
             protocol,

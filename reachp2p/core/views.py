@@ -53,6 +53,9 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: tuple[CapabilityView, ...]
     tags: dict[str, str]
     weight: float
+    access: str = "public"
+    callers: tuple[str, ...] = ()
+    candidate_percent: int | None = None
 
 
 class CandidateView(msgspec.Struct, frozen=True, kw_only=True):

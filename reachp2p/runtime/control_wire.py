@@ -137,6 +137,9 @@ def agent_object(view: AgentView) -> dict[str, Any]:
         "owner": view.owner,
         "tags": view.tags,
         "weight": view.weight,
+        "access": view.access,
+        "callers": list(view.callers),
+        "candidate_percent": view.candidate_percent,
         "capabilities": [
             {
                 "name": one.name,

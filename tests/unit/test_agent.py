@@ -642,3 +642,26 @@ async def test_a_plain_handler_without_a_free_thread_is_refused_and_has_not_run(
     release.set()
     assert (refused.code, refused.executed) == (1406, False)
     assert "all 1 threads" in refused.detail
+
+
+def test_an_agent_says_who_may_call_it() -> None:
+    spec = Agent("nlp/x", access="restricted", callers=["shop", "shop/cart"]).spec
+    assert (spec.access, spec.callers) == ("restricted", ("shop", "shop/cart"))
+    assert (Agent("nlp/x").spec.access, Agent("nlp/x").spec.callers) == ("public", ())
+    with pytest.raises(InvalidIdentifier, match="restricted access without callers"):
+        Agent("nlp/x", access="restricted")
+    with pytest.raises(LocalProtocolError, match="callers"):
+        Agent("nlp/x", access="restricted", callers="shop")
+
+
+@pytest.mark.parametrize("percent", [-1, 101, 2.5, True, "10"])
+def test_the_share_of_a_candidate_is_a_whole_percentage(percent: object) -> None:
+    with pytest.raises(InvalidIdentifier, match="candidate_percent"):
+        Agent("nlp/x", tags={"release": "candidate"}, candidate_percent=percent)  # type: ignore[arg-type]
+
+
+def test_only_a_candidate_has_a_share() -> None:
+    agent = Agent("nlp/x", tags={"release": "candidate"}, candidate_percent=10)
+    assert agent.spec.candidate_percent == 10
+    with pytest.raises(InvalidIdentifier, match='release="candidate"'):
+        Agent("nlp/x", candidate_percent=10)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from reachp2p.core.commands import AgentSpec, CapabilitySpec
-from reachp2p.core.ids import Life
+from reachp2p.core.ids import Life, NodeId
+from reachp2p.core.registry.access import ACCESS, may_call
 from reachp2p.core.settings import Protocol
 from reachp2p.core.wire.messages import Request
 from reachp2p.errors import ErrorCode
@@ -18,9 +19,14 @@ class Admission:
     """Judges requests by what they say and by what this node offers; keeps nothing."""
 
     def __init__(
-        self, protocol: Protocol, own_life: Callable[[], Life | None], agents: Mapping[str, AgentSpec]
+        self,
+        protocol: Protocol,
+        own_life: Callable[[], Life | None],
+        agents: Mapping[str, AgentSpec],
+        offered_by: Callable[[NodeId, Life], Collection[str]],
     ) -> None:
-        """`agents` are those offered now, by id."""
+        """`agents` are those offered now, by id; `offered_by` says which agents a node offers in a life of its."""
+        self._offered_by = offered_by
         self._protocol = protocol
         self._own_life = own_life
         self._agents = agents
@@ -36,6 +42,19 @@ class Admission:
         if len(request.payload) > self._protocol.payload_max:
             return ErrorCode.PAYLOAD_TOO_LARGE, f"at most {self._protocol.payload_max} bytes"
         return None
+
+    def access_refusal(self, node: NodeId, life: Life, request: Request) -> Refusal | None:
+        """Why this node, whose key and life its link has proven, may not call that agent, or None."""
+        spec = self._agents.get(request.agent)
+        if spec is None or spec.access == "public":
+            return None
+        offered = self._offered_by(node, life)
+        if may_call(ACCESS[spec.access], spec.callers, spec.agent, node, offered):
+            return None
+        return (
+            ErrorCode.ACCESS_DENIED,
+            f"{request.agent!r} is {spec.access}, and the calling node is not among its callers",
+        )
 
     def offered(self, request: Request) -> CapabilitySpec | None:
         """What is asked for, if it is offered here."""

@@ -7,7 +7,7 @@ heard of) or has stopped says so in its replies, with the promise that it has ex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from reachp2p.core.calls.admission import Admission, Refusal
 from reachp2p.core.calls.bulkheads import Bulkheads
@@ -42,14 +42,15 @@ class Callee:
         effects: Effects,
         timers: Timers,
         counters: Counters,
+        offered_by: Callable[[NodeId, Life], Collection[str]] = lambda node, life: (),
     ) -> None:
-        """`agents` are those offered now, by id."""
+        """`agents` are those offered now, by id; `offered_by` says which agents a node offers in a life of its."""
         self._protocol = protocol
         self._links = links
         self._effects = effects
         self._timers = timers
         self._counters = counters
-        self._admission = Admission(protocol, own_life, agents)
+        self._admission = Admission(protocol, own_life, agents, offered_by)
         self._bulkheads = Bulkheads(protocol.invocations_max)
         self._served = Served()
         self._waiting_replies = WaitingReplies(links, timers, counters)
@@ -68,6 +69,8 @@ class Callee:
             self._counters.add("calls.request_repeated")  # the first one is being served and will be answered
             return
         refusal = self._refusal(request)
+        if refusal is None and link != LOCAL:
+            refusal = self._admission.access_refusal(node, life, request)
         if refusal is None:
             spec = self._admission.offered(request)
             if spec is not None:

@@ -11,6 +11,7 @@ from hashlib import blake2b
 from reachp2p.core.commands import AgentSpec
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Life, NodeId, check_agent_id, check_capability, check_tag_key, check_version
+from reachp2p.core.registry.access import ACCESS, Access, check_access
 from reachp2p.core.views import AgentView, CapabilityView
 from reachp2p.core.wire.facts import AgentRecord, Capability
 from reachp2p.errors import InvalidIdentifier
@@ -46,6 +47,9 @@ def check_spec(spec: AgentSpec) -> None:
     for key, value in spec.tags.items():
         check_tag_key(key)
         _check_text(where, f"tag {key}", value, TEXT_MAX)
+    check_access(spec.access, spec.callers)
+    if spec.candidate_percent is not None and not 0 <= spec.candidate_percent <= 100:
+        raise InvalidIdentifier(f"{where}: candidate_percent {spec.candidate_percent} is not from 0 to 100")
     if len(spec.capabilities) > CAPABILITIES_MAX:
         raise InvalidIdentifier(f"{where}: {len(spec.capabilities)} capabilities, at most {CAPABILITIES_MAX}")
     seen: dict[str, None] = {}
@@ -101,6 +105,9 @@ def record_of(spec: AgentSpec, node: NodeId, life: Life, version: int, issued_at
         ],
         tags=dict(sorted(spec.tags.items())),
         weight_percent=round(spec.weight * 100),
+        access=int(ACCESS[spec.access]),
+        callers=list(spec.callers),
+        candidate_percent=spec.candidate_percent,
     )
 
 
@@ -134,4 +141,7 @@ def view_of(record: AgentRecord, node_name: str, state: MemberState) -> AgentVie
         ),
         tags=dict(record.tags),
         weight=record.weight_percent / 100,
+        access=Access(record.access).name.lower(),
+        callers=tuple(record.callers),
+        candidate_percent=record.candidate_percent,
     )

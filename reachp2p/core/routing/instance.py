@@ -25,6 +25,9 @@ class InstanceInfo(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: dict[str, CapabilityInfo] = {}
     tags: dict[str, str] = {}
     weight_percent: int = 100
+    access: int = 0
+    callers: tuple[str, ...] = ()
+    candidate_percent: int | None = None
 
     @classmethod
     def from_record(cls, record: AgentRecord) -> InstanceInfo:
@@ -39,6 +42,9 @@ class InstanceInfo(msgspec.Struct, frozen=True, kw_only=True):
             },
             tags=record.tags,
             weight_percent=record.weight_percent,
+            access=record.access,
+            callers=tuple(record.callers),
+            candidate_percent=record.candidate_percent,
         )
 
 

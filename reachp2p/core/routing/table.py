@@ -19,7 +19,9 @@ from reachp2p.core.counters import Counters
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Life, NodeId
 from reachp2p.core.membership.table import PRESENT
+from reachp2p.core.registry.access import Access
 from reachp2p.core.ring.placement import InstanceKey, fingerprint
+from reachp2p.core.routing.access import Identity
 from reachp2p.core.routing.instance import Instance, InstanceInfo
 from reachp2p.core.routing.pool import NOBODY, Candidates, Pool
 from reachp2p.core.routing.stages import STAGES, Selector, Stage, Verdict, judge
@@ -62,11 +64,16 @@ class RoutingTable:
         virtual_nodes: int = 150,
         pools_max: int = POOLS_MAX,
         stages: tuple[Stage, ...] = STAGES,
+        identity: Identity | None = None,
     ) -> None:
+        """`identity`: who calls from here, for the access stage; it is kept true from now on."""
         self.version = 0
         self.is_isolated = False
         """Nobody answers this node: there is no last resort (`touch`)."""
         self.stages = stages
+        self._identity = identity
+        self._guarded: dict[InstanceKey, None] = {}
+        """Instances that not everybody may call."""
         self._counters = counters
         self._virtual_nodes = virtual_nodes
         self._pools_max = pools_max
@@ -88,6 +95,7 @@ class RoutingTable:
             return False
         key = (node, agent) if old is None else old.key
         self._replace(entry, key, old, _instance(key, entry, info))
+        self._note_offered(node, entry)
         self.version += 1
         return True
 
@@ -98,6 +106,7 @@ class RoutingTable:
         if entry is None or old is None:
             return False
         self._replace(entry, old.key, old, None)
+        self._note_offered(node, entry)
         self._forget_if_empty(node, entry)
         self.version += 1
         return True
@@ -127,6 +136,7 @@ class RoutingTable:
             entry.unsteady = False
         entry.state, entry.refused, entry.name, entry.life = state, refused, node_name, life
         self._rejudge(entry)
+        self._note_offered(node, entry)
         self._forget_if_empty(node, entry)
         self.version += 1
         return True
@@ -201,6 +211,17 @@ class RoutingTable:
             self._replace(entry, instance.key, instance, instance)
             self.version += 1
 
+    def _note_offered(self, node: NodeId, entry: _Node) -> None:
+        """What this node offers itself decides which guarded instances it may call."""
+        identity = self._identity
+        if identity is None or node != identity.node:
+            return
+        offered = dict.fromkeys(name for name, i in entry.agents.items() if i.info.life == entry.life)
+        if offered != identity.offered:
+            identity.offered = offered
+            for guarded, agent in list(self._guarded):
+                self.reconsider(guarded, agent)
+
     def _forget_if_empty(self, node: NodeId, entry: _Node) -> None:
         if entry.state is None and not entry.agents:
             del self._nodes[node]
@@ -214,6 +235,10 @@ class RoutingTable:
             if not entry.agents:
                 entry.agents = {}
             entry.agents[agent] = new
+        if new is not None and new.info.access != Access.PUBLIC:
+            self._guarded[key] = None
+        elif old is not None and old.info.access != Access.PUBLIC:
+            del self._guarded[key]
         self._rename(self._agents, agent, key, new)
         offered = new.info.capabilities if new is not None else {}
         for capability in offered:
@@ -301,6 +326,13 @@ class RoutingTable:
         """One instance, whatever its state."""
         entry = self._nodes.get(node)
         return entry.agents.get(agent) if entry is not None else None
+
+    def offered_by(self, node: NodeId, life: Life) -> list[str]:
+        """The agents that a node offers in one of its lives, as far as is known here."""
+        entry = self._nodes.get(node)
+        if entry is None:
+            return []
+        return [agent for agent, instance in entry.agents.items() if instance.info.life == life]
 
     def instances(self) -> list[Instance]:
         """Every instance, whatever its state, in key order."""

@@ -102,6 +102,7 @@ class AgentRecord(Fact, frozen=True, kw_only=True):
     KEYS: ClassVar[dict[str, int]] = {
         "node": 1, "life": 2, "version": 3, "agent": 4, "withdrawn": 5, "issued_at": 6, "agent_version": 7,
         "description": 8, "owner": 9, "capabilities": 10, "tags": 11, "weight_percent": 12, "access": 13, "limits": 14,
+        "callers": 15, "candidate_percent": 16,
     }  # fmt: skip
     node: NodeIdField
     life: Life
@@ -119,3 +120,7 @@ class AgentRecord(Fact, frozen=True, kw_only=True):
     access: Annotated[int, Meta(ge=0, le=2)] = 0
     """0 public, 1 restricted, 2 private."""
     limits: dict[str, Any] = {}
+    callers: Annotated[list[Text], Meta(max_length=64)] = []
+    """Who may call a restricted agent: namespaces, agent ids, NodeIds in hex."""
+    candidate_percent: Annotated[int, Meta(ge=0, le=100)] | None = None
+    """Of a release candidate: its share of the calls."""

@@ -431,3 +431,26 @@ def test_links_that_were_never_open_mean_nothing_to_the_serving_side() -> None:
     assert len(b.downs) == 1
     assert len(b.running) == 1
     assert b.links.send(LinkId(12_345), Reply(message_id=bytes(16))) is False
+
+
+def test_who_is_not_among_the_callers_of_an_agent_is_refused_whatever_its_own_router_thinks() -> None:
+    _, a, b = pair()
+    b.agents[AGENT] = replace(b.agents[AGENT], access="restricted", callers=("shop",))
+    ask(a, b, 1)
+    b.offered[a.node, life(2)] = ["shop/cart"]
+    ask(a, b, 2)
+    b.offered[a.node, a.life] = ["nlp/cart"]
+    ask(a, b, 3)
+    assert [(reply.code, reply.executed) for reply in replies(a)] == [(ErrorCode.ACCESS_DENIED, False)] * 3
+    assert "restricted" in replies(a)[0].detail
+    b.offered[a.node, a.life].append("shop/cart")
+    ask(a, b, 4)
+    assert len(b.running) == 1
+    assert b.counters.value("calls.refused.1304") == 3
+
+
+def test_a_node_that_calls_its_own_agent_needs_no_leave() -> None:
+    _, _, b = pair()
+    b.agents[AGENT] = replace(b.agents[AGENT], access="private")
+    b.call()
+    assert len(b.running) == 1

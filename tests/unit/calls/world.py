@@ -54,6 +54,8 @@ class Node(Side):
         self.world = world
         self.has_started = True
         self.agents: dict[str, AgentSpec] = {}
+        self.offered: dict[tuple[NodeId, Life], list[str]] = {}
+        """What it has heard that others offer."""
         self.running: dict[int, Invoke] = {}
         self.invoked: list[Invoke] = []
         self.cancelled: list[CancelInvoke] = []
@@ -67,6 +69,7 @@ class Node(Side):
             effects=self.effects,
             timers=self.timers,
             counters=self.counters,
+            offered_by=lambda node, its_life: self.offered.get((node, its_life), ()),
         )
         self.table = RoutingTable(self.counters)
         """Knows the marks of nodes that could not be reached; the order of picks is the world's."""

@@ -114,12 +114,15 @@ def edges(annotation: Any, bounds: msgspec.Meta, example: Any) -> Iterator[tuple
 
 
 def example_fields(kind: type[Any]) -> dict[int, Any]:
-    """The map of the fullest golden example of a struct."""
+    """The map of all golden examples of a struct together; the fullest has the last word."""
     if kind is Capability:
         capabilities: list[dict[int, Any]] = cbor2.loads(bytes.fromhex(GOLDEN["AgentRecord full"]))[10]
         return capabilities[1]
-    item = cbor2.loads(bytes.fromhex(GOLDEN.get(f"{kind.__name__} full") or GOLDEN[kind.__name__]))
-    fields: dict[int, Any] = item if isinstance(item, dict) else item[1]
+    fields: dict[int, Any] = {}
+    names = [name for name in GOLDEN if name.split()[0] == kind.__name__]
+    for name in sorted(names, key=lambda name: name.endswith(" full")):
+        item = cbor2.loads(bytes.fromhex(GOLDEN[name]))
+        fields |= item if isinstance(item, dict) else item[1]
     return fields
 
 

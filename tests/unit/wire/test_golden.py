@@ -131,6 +131,17 @@ FACTS: dict[str, Fact] = {
         limits={"rate": 2.5, "concurrency": 4, "nested": {"bb": [True, None, -1], "a": 1e300}},
         extensions=EXTENSIONS,
     ),
+    "AgentRecord candidate": AgentRecord(
+        node=NODE,
+        life=LIFE,
+        version=3,
+        agent="nlp/summarizer",
+        issued_at=1_700_000_000,
+        tags={"release": "candidate"},
+        access=1,
+        callers=["shop", "nlp/router", NODE.hex()],
+        candidate_percent=100,
+    ),
     "AgentRecord stream": AgentRecord(
         node=NODE,
         life=LIFE,
