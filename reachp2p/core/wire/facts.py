@@ -11,11 +11,12 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
-from reachp2p.core.ids import Address, Life
+from reachp2p.core.ids import CLAIM_EPOCH_MAX, PATTERNS_MAX, Address, Life
 from reachp2p.core.wire.messages import Counter, Extensions, Hash, LongText, NodeIdField, StreamField, Text
 
 WallTime = Annotated[int, Meta(ge=0, le=2**40)]
 """Unix seconds. Judged with tolerance, for validity only."""
+ClaimEpoch = Annotated[int, Meta(ge=0, le=CLAIM_EPOCH_MAX)]
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +93,15 @@ class Capability(msgspec.Struct, frozen=True, kw_only=True):
     extensions: Extensions = {}
 
 
+class Claim(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """What a node says of its right to an exclusive agent (docs/protocol/claims.md)."""
+
+    epoch: ClaimEpoch
+    """The claim epoch that it holds, or 0: it stands by."""
+    highest: ClaimEpoch
+    """The highest epoch of this agent that it had heard of when it signed, its own included."""
+
+
 class AgentRecord(Fact, frozen=True, kw_only=True):
     """One agent as one node offers it, or its withdrawal (a tombstone). Signed by `node`.
 
@@ -102,7 +112,7 @@ class AgentRecord(Fact, frozen=True, kw_only=True):
     KEYS: ClassVar[dict[str, int]] = {
         "node": 1, "life": 2, "version": 3, "agent": 4, "withdrawn": 5, "issued_at": 6, "agent_version": 7,
         "description": 8, "owner": 9, "capabilities": 10, "tags": 11, "weight_percent": 12, "access": 13, "limits": 14,
-        "callers": 15, "candidate_percent": 16,
+        "callers": 15, "candidate_percent": 16, "claim": 19, "topics": 20,
     }  # fmt: skip
     node: NodeIdField
     life: Life
@@ -124,3 +134,7 @@ class AgentRecord(Fact, frozen=True, kw_only=True):
     """Who may call a restricted agent: namespaces, agent ids, NodeIds in hex."""
     candidate_percent: Annotated[int, Meta(ge=0, le=100)] | None = None
     """Of a release candidate: its share of the calls."""
+    claim: Claim | None = None
+    """Of an exclusive agent, also when it is withdrawn; None of all others."""
+    topics: Annotated[list[Text], Meta(max_length=PATTERNS_MAX)] = []
+    """Patterns of the topics whose events this node wants for this agent (docs/protocol/events.md)."""

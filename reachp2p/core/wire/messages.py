@@ -397,6 +397,34 @@ class StreamResume(Message, frozen=True, kw_only=True):
     credit: Counter = 0
 
 
+# Events of topics (docs/protocol/events.md)
+
+
+class Publication(Message, frozen=True, kw_only=True):
+    """An event that the sender publishes, for whoever subscribes to its topic on the receiving node.
+
+    `sequence` counts what this life of the sender has sent to this life of the receiver, from 1: a gap is a loss.
+    `published_at` is Unix milliseconds, for people.
+    """
+
+    NUMBER = 57
+    KEYS: ClassVar[dict[str, int]] = {
+        "topic": 1, "payload": 2, "sequence": 3, "published_at": 4, "content_type": 5, "agent": 6, "session_id": 7,
+        "traceparent": 8, "hops_left": 9,
+    }  # fmt: skip
+    topic: Text
+    payload: bytes
+    sequence: Counter
+    published_at: Annotated[int, Meta(ge=0, le=2**50)]
+    content_type: Text = "application/cbor"
+    agent: Text | None = None
+    """The agent on whose behalf it is published."""
+    session_id: MessageId | None = None
+    traceparent: Text | None = None
+    hops_left: Annotated[int, Meta(ge=0, le=64)] = 10
+    """How many further calls and events the chain may have."""
+
+
 # Larger bodies
 
 
@@ -419,6 +447,6 @@ class SchemaBodies(Message, frozen=True, kw_only=True):
 MESSAGES: tuple[type[Message], ...] = (
     Ping, Ack, PingReq, Nack, RelayedAck, HeadUpdate, AccusationUpdate, RecordUpdate, HeadRequest, Challenge,
     ChallengeAnswer, Hello, HelloProof, Goodbye, ContactRequest, ContactAnswer, Chunk, SyncOffer, SyncDigest, SyncWant,
-    SyncDelta, SyncEnd, Request, Reply, Cancel, StreamItem, StreamCredit, StreamEnd, StreamResume, SchemaWant,
-    SchemaBodies,
+    SyncDelta, SyncEnd, Request, Reply, Cancel, StreamItem, StreamCredit, StreamEnd, StreamResume, Publication,
+    SchemaWant, SchemaBodies,
 )  # fmt: skip

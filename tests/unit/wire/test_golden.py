@@ -16,7 +16,7 @@ from reachp2p.core.trust.ed25519 import Ed25519Signer
 from reachp2p.core.trust.facts import FactSigner
 from reachp2p.core.wire.codec import decode_fact, decode_message, encode_fact, encode_message, pack_messages
 from reachp2p.core.wire.datagram import DatagramWriter
-from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Fact, Head
+from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Claim, Fact, Head
 from reachp2p.core.wire.messages import (
     MESSAGES,
     AccusationUpdate,
@@ -37,6 +37,7 @@ from reachp2p.core.wire.messages import (
     Nack,
     Ping,
     PingReq,
+    Publication,
     RecordUpdate,
     RelayedAck,
     Reply,
@@ -150,6 +151,15 @@ FACTS: dict[str, Fact] = {
         issued_at=1_700_000_000,
         capabilities=[Capability(name="text.tokens", result=HASH, stream=3, parameter_item=ID)],
     ),
+    "AgentRecord exclusive": AgentRecord(
+        node=NODE,
+        life=LIFE,
+        version=26,
+        agent="pay/ledger",
+        issued_at=1_700_000_000,
+        claim=Claim(0, 2**31 - 1),
+        topics=["orders.*.created", "orders.>"],
+    ),
 }
 SIGNED_HEAD = FactSigner(SIGNER, CLUSTER).sign(FACTS["Head"])
 SIGNED_RECORD = FactSigner(SIGNER, CLUSTER).sign(FACTS["AgentRecord full"])
@@ -260,6 +270,19 @@ MESSAGE_EXAMPLES: dict[str, Message] = {
     "StreamEnd": StreamEnd(message_id=ID, items=24),
     "StreamResume": StreamResume(message_id=ID),
     "StreamResume full": StreamResume(message_id=ID, next=256, credit=2**40, extensions=EXTENSIONS),
+    "Publication": Publication(topic="orders.eu.created", payload=b"\xa0", sequence=1, published_at=0),
+    "Publication full": Publication(
+        topic="Orders.4711.created_at",
+        payload=b"{}",
+        sequence=2**63 - 1,
+        published_at=2**50,
+        content_type="application/json",
+        agent="shop/orders",
+        session_id=HASH,
+        traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        hops_left=64,
+        extensions=EXTENSIONS,
+    ),
     "SchemaWant": SchemaWant(hashes=[HASH, ID]),
     "SchemaBodies": SchemaBodies(bodies=[b"{}", b""]),
 }
