@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from reachp2p.runtime.node import Node
     from reachp2p.runtime.run import run
+    from reachp2p.runtime.tasks import StillRunning, Task
 
 __version__ = "0.1.0"
 
@@ -35,6 +36,8 @@ _HOME = {
     "Node": "reachp2p.runtime.node",
     "NodeError": "reachp2p.errors",
     "ReachError": "reachp2p.errors",
+    "StillRunning": "reachp2p.runtime.tasks",
+    "Task": "reachp2p.runtime.tasks",
     "run": "reachp2p.runtime.run",
 }
 
@@ -48,6 +51,8 @@ __all__ = [
     "Node",
     "NodeError",
     "ReachError",
+    "StillRunning",
+    "Task",
     "__version__",
     "run",
 ]

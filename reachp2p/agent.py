@@ -101,13 +101,15 @@ class Agent:
         description: str | None = None,
         repeatable: bool = False,
         timeout: float | None = None,
+        task_timeout: float | None = None,
         concurrency: int = 64,
     ) -> Callable[[F], F]:
         """Offer the decorated function under `name`; the function itself stays as it is.
 
         `repeatable` says that running twice for one call does no harm, so that a call whose instance is lost is
-        tried again elsewhere. `timeout` (seconds) is the default deadline of a call that names none. `concurrency`
-        bounds the calls that run at once on one node; as many again may wait, further ones are refused (1406).
+        tried again elsewhere. `timeout` (seconds) is the synchronous limit of a call that names none: what takes longer
+        goes on as a task, for `task_timeout` seconds (an hour by default) at most. `concurrency` bounds the calls that
+        run at once on one node; as many again may wait, further ones are refused (1406).
         A call of a plain function that ends before the function does (its deadline, a cancellation) gives its place
         back while the thread goes on: what must never run twice at a time needs a lock of its own.
         """
@@ -115,10 +117,11 @@ class Agent:
             raise LocalProtocolError('name the capability: @agent.capability("text.summarize")')
         check_capability(check_text("capability", name, "text.summarize"))
         check_bool(f"capability {name!r}: repeatable", repeatable)
-        if timeout is not None and not (_is_number(timeout) and 0 < timeout <= 86_400):
-            raise LocalProtocolError(
-                f"capability {name!r}: timeout is seconds above 0 and at most 86,400, not {shown(timeout)}"
-            )
+        for what, seconds in (("timeout", timeout), ("task_timeout", task_timeout)):
+            if seconds is not None and not (_is_number(seconds) and 0 < seconds <= 86_400):
+                raise LocalProtocolError(
+                    f"capability {name!r}: {what} is seconds above 0 and at most 86,400, not {shown(seconds)}"
+                )
         if (
             isinstance(concurrency, bool)
             or not isinstance(concurrency, int)
@@ -130,7 +133,7 @@ class Agent:
             )
 
         def declare(function: F) -> F:
-            self._declare(name, function, description, repeatable, timeout, concurrency)
+            self._declare(name, function, description, repeatable, timeout, task_timeout, concurrency)
             return function
 
         return declare
@@ -170,6 +173,7 @@ class Agent:
         description: str | None,
         repeatable: bool,
         timeout: float | None,
+        task_timeout: float | None,
         concurrency: int,
     ) -> None:
         # A node that only calls others needs no agent, and so none of what reads types and checks schemas (40 ms).
@@ -196,6 +200,7 @@ class Agent:
             result=handler.result_schema,
             repeatable=repeatable,
             timeout=None if timeout is None else float(timeout),
+            task_timeout=None if task_timeout is None else float(task_timeout),
             concurrency_max=concurrency,
         )
         self._handlers[name] = handler

@@ -28,12 +28,13 @@ class CallingNode(Protocol):
 
     async def call_for(
         self,
-        served: InvokeContext,
+        serving: InvokeContext,
         capability: str | None = None,
         params: Any = None,
         *,
         agent: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 (the whole call's, sent along; not a scope of ours)
+        connect_timeout: float | None = None,
         tags: Mapping[str, str] | None = None,
         policy: str = "random",
         key: str | None = None,
@@ -107,6 +108,7 @@ class Context:
         *,
         agent: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 (the whole call's, sent along; not a scope of ours)
+        connect_timeout: float | None = None,
         tags: Mapping[str, str] | None = None,
         policy: str = "random",
         key: str | None = None,
@@ -124,6 +126,7 @@ class Context:
             params,
             agent=agent,
             timeout=timeout,
+            connect_timeout=connect_timeout,
             tags=tags,
             policy=policy,
             key=key,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 import msgspec
 
 
@@ -15,7 +17,9 @@ class CapabilitySpec(msgspec.Struct, frozen=True, kw_only=True):
     repeatable: bool = False
     """The handler may run twice for one call without harm, so a lost attempt is retried elsewhere."""
     timeout: float | None = None
-    """Seconds; the default deadline of a call that names none."""
+    """Seconds; the synchronous limit of a call that names none."""
+    task_timeout: float | None = None
+    """Seconds; the deadline of a call that goes on as a task."""
     concurrency_max: int = 64
     """Handlers of this capability at once on this node; further ones wait in a queue of that length, then 1406."""
 
@@ -53,6 +57,17 @@ class RouteQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A range of versions, as in `^1.2`; None: any."""
 
 
+class Lasting(Enum):
+    """What becomes of a call that takes long."""
+
+    END = "end"
+    """Its synchronous limit is its deadline."""
+    OUTLAST = "outlast"
+    """At its synchronous limit it becomes a task and goes on, unless the caller names a timeout."""
+    TASK = "task"
+    """It is a task from the start: nobody waits for it."""
+
+
 class CallSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One request/reply call. `timeout` is the whole call's, retries included, in seconds."""
 
@@ -69,6 +84,9 @@ class CallSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Agents on whose behalf this call is made, the first caller first: `Invoke.path` of the call being served."""
     hops_left: int | None = None
     """`Invoke.hops_left` of the call being served; None begins a chain."""
+    connect: float | None = None
+    """Seconds that each attempt may wait for its link; None leaves it to the tier and the links."""
+    lasting: Lasting = Lasting.END
 
 
 class InvokeResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from reachp2p.core.calls.tasks import TaskView
 from reachp2p.core.commands import AgentSpec, CallSpec, InvokeResult, RouteQuery
 from reachp2p.core.consequences import Consequences
 from reachp2p.core.effects import Effect, LinkEnd
@@ -268,6 +269,14 @@ class Engine:
         now = self._enter(now)
         self._parts.caller.cancel(call, now)
         self._settle(now)
+
+    def task(self, task: bytes) -> TaskView | None:
+        """A task by the id of its call, or None if it is unknown, or has ended long ago."""
+        return self._parts.caller.tasks.get(task)
+
+    def tasks(self) -> list[TaskView]:
+        """All tasks that are known: those that run, then those that have ended."""
+        return self._parts.caller.tasks.all()
 
     def leave(self, now: float, timeout: float = DRAIN_TIMEOUT) -> None:
         """Drain and say goodbye: withdraw agents, refuse new work, finish what runs (at most `timeout` seconds), spread

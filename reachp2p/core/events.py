@@ -97,6 +97,13 @@ class CallEnded(Event, frozen=True, kw_only=True):
     attempts: int
 
 
+class CallOutlasted(Event, frozen=True, kw_only=True):
+    """A call has reached its synchronous limit and goes on as a task, until `deadline` at the latest."""
+
+    call: bytes
+    deadline: float
+
+
 class CloneSeen(Event, frozen=True, kw_only=True):
     """Another live node under our own key was seen; it is the lower life and is told to stop."""
 

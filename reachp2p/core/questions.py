@@ -144,6 +144,8 @@ class Questions:
             "size.timers": len(parts.timers),
             "size.address_book": len(parts.contacts),
             "size.pending_calls": parts.caller.pending,
+            "size.tasks": len(parts.caller.tasks),
+            "size.task_result_bytes": parts.caller.tasks.result_bytes,
             "size.facts_cached": len(parts.checker),
             "health": parts.health.value,
         }

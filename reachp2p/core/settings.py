@@ -73,6 +73,17 @@ class Protocol(msgspec.Struct, frozen=True):
     invocations_max: int = 4_096
     """Handlers running at once in this node, over all agents."""
     call_timeout: float = 30.0
+    """Synchronous limit of a call; `quick_timeout` and `heavy_timeout` that of the tiers (docs/protocol/calls.md)."""
+    quick_timeout: float = 10.0
+    quick_connect: float = 3.0
+    """How long an attempt of a quick call may wait for its link: three of them fit into its time."""
+    heavy_timeout: float = 300.0
+    task_timeout: float = 3_600.0
+    """Deadline of a task."""
+    task_keep: float = 600.0
+    """How long the end of a task is kept for those who ask later."""
+    tasks_max: int = 16_384
+    """Tasks of this node, running or ended."""
     attempt_fraction: float = 0.7
     """Share of the remaining time that one attempt may use while another is still possible."""
     hops_max: int = 10

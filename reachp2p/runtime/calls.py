@@ -13,10 +13,11 @@ import trio
 
 from reachp2p._payload import NotJson, decode, encode
 from reachp2p.core.commands import CallSpec, RouteQuery
-from reachp2p.core.events import CallEnded
+from reachp2p.core.events import CallEnded, CallOutlasted
 from reachp2p.core.ids import short
 from reachp2p.errors import CallFailed, ErrorCode
 from reachp2p.runtime.driver import Driver
+from reachp2p.runtime.tasks import StillRunning, Task, unknown
 from reachp2p.runtime.text import plain
 
 DETAIL_MAX = 2_000
@@ -28,6 +29,8 @@ class Calls:
 
     def __init__(self) -> None:
         self._waiting: dict[bytes, trio.lowlevel.Task] = {}
+        self._watched: dict[bytes, trio.Event] = {}
+        """Tasks that somebody waits for now."""
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -36,7 +39,30 @@ class Calls:
     async def call(
         self, driver: Driver, query: RouteQuery, params: Any, **options: Any
     ) -> tuple[str, bytes, CallEnded]:
-        """Make one call; returns content type and payload of the result, and how it ended. Raises `CallFailed`."""
+        """Make one call; returns content type and payload of the result, and how it ended.
+
+        Raises `CallFailed`; of a call that may become a task, `StillRunning`.
+        """
+        call = await self.start(driver, query, params, **options)
+        try:
+            ended = await self._wait(call)
+            if isinstance(ended, CallOutlasted):
+                task = Task(self, driver, call)
+                target = query.capability or query.agent
+                text = f"{target}: no answer within its synchronous limit; it goes on as task {task.id}"
+                raise StillRunning(task, text)
+        except StillRunning:
+            raise
+        except BaseException:
+            driver.engine.cancel_call(call, trio.current_time())
+            driver.wake()
+            raise
+        if ended.code:
+            raise _failed(query.capability or query.agent or "a call", ended)
+        return ended.content_type, ended.payload, ended
+
+    async def start(self, driver: Driver, query: RouteQuery, params: Any, **options: Any) -> bytes:
+        """Start one call and return its id. Raises `CallFailed` if nobody can be asked."""
         try:
             content_type, payload = encode({} if params is None else params)
         except NotJson as error:
@@ -44,45 +70,59 @@ class Calls:
         spec = CallSpec(query=query, payload=payload, content_type=content_type, **options)
         await trio.lowlevel.checkpoint_if_cancelled()
         try:
-            call = driver.engine.call(spec, trio.current_time())
+            return driver.engine.call(spec, trio.current_time())
         finally:  # also if it fails: the engine may have noticed that it is late
             driver.wake()
-        try:
-            ended = await self._wait(call)
-        except BaseException:
-            driver.engine.cancel_call(call, trio.current_time())
-            driver.wake()
-            raise
-        if ended.code:
-            raise _failed(query, ended)
-        return ended.content_type, ended.payload, ended
+
+    async def end_of_task(self, driver: Driver, call: bytes) -> Any:
+        """Wait for the end of a task and return the value of its result. Raises `CallFailed`."""
+        while True:
+            view = driver.engine.task(call)
+            if view is None:
+                raise unknown(call.hex())
+            if view.ended is not None:
+                await trio.lowlevel.checkpoint()
+                break
+            if self._is_closed:
+                raise _closed()
+            await self._watched.setdefault(call, trio.Event()).wait()
+        if view.ended.code:
+            raise _failed(f"task {call.hex()} ({view.capability})", view.ended)
+        return result_of(view.ended.content_type, view.ended.payload)
 
     async def value(self, driver: Driver, query: RouteQuery, params: Any, **options: Any) -> Any:
         """Make one call; returns the value of its result. Raises `CallFailed`."""
         content_type, payload, _ = await self.call(driver, query, params, **options)
         return result_of(content_type, payload)
 
-    def on_ended(self, event: CallEnded) -> None:
-        """The engine ends a call; one that nobody waits for was cancelled here."""
+    def on_event(self, event: CallEnded | CallOutlasted) -> None:
+        """The engine ends a call, or makes it a task. One that nobody waits for was cancelled here, or is a task."""
         task = self._waiting.pop(event.call, None)
         if task is not None:
             trio.lowlevel.reschedule(task, outcome.Value(event))
+        elif self._watched and isinstance(event, CallEnded):
+            watched = self._watched.pop(event.call, None)
+            if watched is not None:
+                watched.set()
 
     def close(self) -> None:
         """The node has ended: nothing will be heard of the calls that still wait."""
+        self._is_closed = True
         waiting, self._waiting = self._waiting, {}
         for task in waiting.values():
-            error = CallFailed(ErrorCode.CANCELLED, "this node has closed before the call ended")
-            trio.lowlevel.reschedule(task, outcome.Error(error))
+            trio.lowlevel.reschedule(task, outcome.Error(_closed()))
+        watched, self._watched = self._watched, {}
+        for event in watched.values():
+            event.set()
 
-    async def _wait(self, call: bytes) -> CallEnded:
+    async def _wait(self, call: bytes) -> CallEnded | CallOutlasted:
         self._waiting[call] = trio.lowlevel.current_task()
 
         def abort(_: object) -> trio.lowlevel.Abort:
             self._waiting.pop(call, None)
             return trio.lowlevel.Abort.SUCCEEDED
 
-        ended: CallEnded = await trio.lowlevel.wait_task_rescheduled(abort)
+        ended: CallEnded | CallOutlasted = await trio.lowlevel.wait_task_rescheduled(abort)
         return ended
 
 
@@ -94,13 +134,16 @@ def result_of(content_type: str, payload: bytes) -> Any:
         raise CallFailed(ErrorCode.HANDLER_FAILED, f"the result cannot be read: {plain(error)}") from None
 
 
-def _failed(query: RouteQuery, ended: CallEnded) -> CallFailed:
+def _closed() -> CallFailed:
+    return CallFailed(ErrorCode.CANCELLED, "this node has closed before the call ended")
+
+
+def _failed(target: str, ended: CallEnded) -> CallFailed:
     try:
         code = ErrorCode(ended.code)
     except ValueError:  # of a newer version
         code = ErrorCode.HANDLER_FAILED
     detail = plain(ended.detail, DETAIL_MAX)
-    target = query.capability or query.agent or "a call"
     where = f" on node {short(ended.node)}" if ended.node is not None else ""
     what = code.name.lower().replace("_", " ")
     return CallFailed(

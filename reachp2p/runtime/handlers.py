@@ -20,6 +20,7 @@ from reachp2p.core.ids import NodeId
 from reachp2p.errors import ErrorCode, ReachError
 from reachp2p.runtime.exception_groups import only_cancelled, sole
 from reachp2p.runtime.failures import FailureLog
+from reachp2p.runtime.serving import begin
 from reachp2p.runtime.text import plain
 
 DETAIL_MAX = 1_000
@@ -136,6 +137,7 @@ class Handlers:
             path=invoke.path,
             hops_left=invoke.hops_left,
         )
+        serving = begin(context)
         try:
             result: object = await handler(context, invoke.payload, invoke.content_type)
         except KeyboardInterrupt:
@@ -149,6 +151,8 @@ class Handlers:
             if _is_cancelled() and only_cancelled(error):
                 raise
             return self._failed(invoke, _said(error), error)
+        finally:
+            serving.is_over = True
         if not isinstance(result, InvokeResult):
             return self._failed(
                 invoke, f"its handler returned {type(result).__name__}, not an InvokeResult", None

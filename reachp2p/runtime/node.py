@@ -17,21 +17,26 @@ from typing import TYPE_CHECKING, Any, Self
 from reachp2p._arguments import (
     check_kind,
     check_names,
-    check_optional_seconds,
-    check_optional_text,
     check_seconds,
-    check_tags,
     check_text,
     wrong,
 )
 from reachp2p.agent import Agent
-from reachp2p.core.commands import RouteQuery
 from reachp2p.core.engine import Engine
-from reachp2p.core.events import CallEnded, Event, MemberChanged, RecordChanged, Resumed, Started
+from reachp2p.core.events import (
+    CallEnded,
+    CallOutlasted,
+    Event,
+    MemberChanged,
+    RecordChanged,
+    Resumed,
+    Started,
+)
 from reachp2p.core.ids import Address, Life, NodeId, check_agent_id, check_capability
 from reachp2p.core.settings import Protocol
 from reachp2p.core.views import AgentView, Explanation, MemberView
 from reachp2p.errors import CallFailed, LocalProtocolError
+from reachp2p.runtime.calling import Calling
 from reachp2p.runtime.event_log import EventLog
 from reachp2p.runtime.options import check_options
 
@@ -40,7 +45,7 @@ if TYPE_CHECKING:  # naming `Node` loads no event loop; the first node does
 
     from reachp2p.runtime.driver import Driver
     from reachp2p.runtime.event_streams import EventStream
-    from reachp2p.runtime.handlers import Handlers, InvokeContext
+    from reachp2p.runtime.handlers import Handlers
     from reachp2p.runtime.lifetime import EngineFactory, Offer, Service
 
 CLOSE_TIMEOUT = 3.0
@@ -50,7 +55,7 @@ ROUTABLE_RECHECK = 0.25
 """Seconds between looks of `wait_for` when no event says that something changed."""
 
 
-class Node:
+class Node(Calling):
     """One node of the network. Use it as `async with Node(...)`, or start it in a nursery of yours with `start_in`.
 
     A node is used once. Its methods may be called from any task of the trio run it lives in, also the ones that end
@@ -241,78 +246,9 @@ class Node:
 
     # Calling
 
-    async def call(
-        self,
-        capability: str | None = None,
-        params: Any = None,
-        *,
-        agent: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 (the whole call's, retries included; told to the callee)
-        tags: Mapping[str, str] | None = None,
-        policy: str = "random",
-        key: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> Any:
-        """Call an agent and return its result.
-
-        `agent` and `tags` narrow the choice, `policy` (`random`, `round_robin`, `consistent_hash` with `key`) makes it.
-        `params` is an object of the JSON data model, or bytes. Raises `CallFailed`: its code says how the call ended.
-        """
-        self._check_running()
-        query = self._query(capability, agent, tags, policy, key)
-        return await self._calls.value(self._driver, query, params, **_call_options(timeout, idempotency_key))
-
-    async def call_for(
-        self,
-        served: InvokeContext,
-        capability: str | None = None,
-        params: Any = None,
-        *,
-        agent: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 (as above)
-        tags: Mapping[str, str] | None = None,
-        policy: str = "random",
-        key: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> Any:
-        """Like `call`, for a handler of this node (`Context.call`): `served` is the call that it serves.
-
-        Ends with it, carries on its path, hops, session and trace.
-        """
-        self._check_running()
-        query = self._query(capability, agent, tags, policy, key)
-        return await self._calls.value(
-            self._driver,
-            query,
-            params,
-            **_call_options(timeout, idempotency_key),
-            within=served.deadline - self._driver.now,
-            path=served.path,
-            hops_left=served.hops_left,
-            session_id=served.session_id,
-            traceparent=served.traceparent,
-        )
-
     async def run_in_thread(self, what: str, function: Callable[[], Any]) -> Any:
         """Run a plain handler of this node in one of its worker threads. Raises `NoThreadFree`."""
         return await self._threads.run(what, function)
-
-    async def call_detailed(
-        self,
-        capability: str | None = None,
-        params: Any = None,
-        *,
-        agent: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 (as above)
-        tags: Mapping[str, str] | None = None,
-        policy: str = "random",
-        key: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> tuple[str, bytes, CallEnded]:
-        """Like `call`, but returns content type and payload as they came, and how the call ended (node, attempts)."""
-        self._check_running()
-        query = self._query(capability, agent, tags, policy, key)
-        return await self._calls.call(self._driver, query, params, **_call_options(timeout, idempotency_key))
 
     async def wait_for(self, capability: str, timeout: float = 30.0) -> None:  # noqa: ASYNC109 (names its own error)
         """Wait until a call of `capability` would find an instance that nobody doubts.
@@ -463,22 +399,6 @@ class Node:
         folder, counters = self._lifetime.folder, self._lifetime.counters
         await serve_control(self, self._routable, folder, counters, task_status=task_status)
 
-    def _query(
-        self,
-        capability: str | None,
-        agent: str | None,
-        tags: Mapping[str, str] | None,
-        policy: str,
-        key: str | None,
-    ) -> RouteQuery:
-        return RouteQuery(
-            agent=check_optional_text("agent", agent, "nlp/summarizer"),
-            capability=check_optional_text("capability", capability, "text.summarize"),
-            tags=check_tags("tags", tags),
-            policy=check_text("policy", policy, "round_robin"),
-            key=check_optional_text("key", key, "customer-17"),
-        )
-
     def _tell_waiting(self) -> None:
         """Wake whoever waits for a change now; the next change is another event."""
         import trio
@@ -487,8 +407,8 @@ class Node:
         self._changed = trio.Event()
 
     def _take_event(self, event: Event) -> None:
-        if isinstance(event, CallEnded):
-            self._calls.on_ended(event)
+        if isinstance(event, CallEnded | CallOutlasted):
+            self._calls.on_event(event)
         else:
             if isinstance(event, MemberChanged | RecordChanged | Started | Resumed):
                 self._tell_waiting()
@@ -501,13 +421,6 @@ class Node:
 def _check_agent(agent: object) -> None:
     if not isinstance(agent, Agent):
         raise wrong("agent", agent, 'an Agent, as in Agent("nlp/summarizer")')
-
-
-def _call_options(timeout: float | None, idempotency_key: str | None) -> dict[str, Any]:
-    return {
-        "timeout": check_optional_seconds("timeout", timeout),
-        "idempotency_key": check_optional_text("idempotency_key", idempotency_key, "order-4711"),
-    }
 
 
 def node_options() -> list[str]:

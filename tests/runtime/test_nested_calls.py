@@ -145,3 +145,69 @@ async def test_a_plain_handler_passes_everything_on_from_its_thread() -> None:
     async with two_nodes([plain], [relay("loop/there", "loop.there", "loop.plain")]) as (_, right):
         said = await right.call("loop.plain", timeout=4)
     assert [(capability, code) for capability, code, _ in said] == [("loop.there", ErrorCode.LOOP)]
+
+
+async def test_calls_by_way_of_the_node_carry_on_the_call_that_is_served_whoever_makes_them() -> None:
+    """From the handler's task, from a task that it starts, from a plain handler's thread."""
+    nodes: list[Node] = []
+    last = Agent("last/agent")
+    seen: list[tuple[str, float]] = []
+
+    @last.capability("last.look")
+    async def look(context: Context, way: str) -> None:
+        seen.append((way, context.remaining))
+
+    first = Agent("first/agent")
+
+    @first.capability("first.direct")
+    async def direct() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(nodes[0].call, "last.look", {"way": "task"})
+        await nodes[0].call("last.look", {"way": "direct"})
+
+    @first.capability("first.thread")
+    def thread() -> None:
+        trio.from_thread.run(nodes[0].call, "last.look", {"way": "thread"})
+
+    @first.capability("first.loop")
+    async def loop() -> None:
+        await nodes[0].call("first.direct")
+
+    async with two_nodes([first], [last]) as (left, right):
+        nodes.append(left)
+        with trio.fail_after(10):
+            await right.call("first.direct", timeout=3)
+            await right.call("first.thread", timeout=3)
+            assert [way for way, _ in seen] == ["task", "direct", "thread"]
+            assert all(0 < remaining <= 3 for _, remaining in seen)
+            with pytest.raises(CallFailed) as caught:
+                await right.call("first.loop", timeout=3)
+        assert str(int(ErrorCode.LOOP)) in str(caught.value)
+
+
+async def test_what_outlives_its_handler_begins_chains_of_its_own() -> None:
+    agent = Agent("spawning/agent")
+    over, result = trio.Event(), trio.Event()
+    nodes: list[Node] = []
+
+    async with trio.open_nursery() as background:
+
+        async def later() -> None:
+            await over.wait()
+            await nodes[0].call("spawn.other", timeout=3)
+            result.set()
+
+        @agent.capability("spawn.start")
+        async def start() -> None:
+            background.start_soon(later)
+
+        @agent.capability("spawn.other")
+        async def other() -> None:
+            pass
+
+        async with Node(agent) as node:
+            nodes.append(node)
+            await node.call("spawn.start", timeout=0.5)
+            over.set()
+            with trio.fail_after(5):
+                await result.wait()

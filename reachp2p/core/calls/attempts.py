@@ -7,6 +7,7 @@ executed goes to another instance, and so does what is declared repeatable; the 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from math import inf
 from typing import Protocol as TypingProtocol
 
 from reachp2p.core.calls.call import ATTEMPTS_MAX, LOCAL, Call, CallDue, CallInput, CallState
@@ -71,20 +72,26 @@ class Attempts:
         self._pending.list_at_node(call)
         link = LOCAL if call.node == self._own else self._links.link_to(call.node)
         if link is not None:
+            call.link_until = inf
             self._set_due(call, now, may_switch=call.repeatable and call.asked + 1 < ATTEMPTS_MAX)
             self.ask(call, link, now)
         elif self._links.ensure(call.node, self._addresses(call.node), now) is not None:
+            call.link_until = now + call.connect
             self._set_due(call, now, may_switch=True)
         else:
             detail = "no link to it can be opened: no address is known, or this node has too many links"
             self.over(call, ErrorCode.NODE_LOST, detail, now, executed=False)
 
     def _set_due(self, call: Call, now: float, *, may_switch: bool) -> None:
-        """An attempt that could be followed by another gets a share of the time that is left."""
-        at = call.deadline
+        """An attempt that could be followed by another gets a share of the time that is left.
+
+        That is the time until the synchronous limit, while it is ahead: somebody waits.
+        """
+        call.attempt_until = inf
         if may_switch and call.has_attempts_left:
-            at = now + (at - now) * self._protocol.attempt_fraction
-        self._timers.set(CallDue(call.id), at)
+            until = min(call.deadline, call.limit)
+            call.attempt_until = now + (until - now) * self._protocol.attempt_fraction
+        self._timers.set(CallDue(call.id), call.due_at)
 
     def ask(self, call: Call, link: LinkId, now: float) -> None:
         """Hand the request to a link that is open."""
@@ -95,6 +102,7 @@ class Attempts:
         assert life is not None, "a link in use is proven"
         if self._links.send(link, self._request(call, life, now)):
             call.move(CallInput.SENT)
+            call.link_until = inf
             call.link, call.life = link, life
             call.asked += 1
         else:

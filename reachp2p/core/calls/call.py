@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from math import inf
 
 import msgspec
 
@@ -61,7 +62,7 @@ TRANSITIONS: dict[tuple[CallState, CallInput], CallState] = {
 
 
 class CallDue(msgspec.Struct, frozen=True, gc=False):
-    """The present attempt has had its share of the time, or the call all of it."""
+    """The present attempt has had its share of the time, the call its synchronous limit, or all of it."""
 
     call: bytes
 
@@ -76,11 +77,20 @@ class Call(msgspec.Struct, eq=False):
     agent: str
     capability: str
     repeatable: bool
+    started_at: float = 0.0
+    limit: float = inf
+    """When it becomes a task; infinite if it never does, or is one."""
+    connect: float = inf
+    """Seconds that each attempt may wait for its link."""
     state: CallState = CallState.LINKING
     link: LinkId | None = None
     life: Life | None = None
     attempts: int = 0
     """Instances turned to."""
+    attempt_until: float = inf
+    """When the present attempt has had its share of the time."""
+    link_until: float = inf
+    """When it has waited for its link long enough."""
     asked: int = 0
     """Those among them that the request was handed to a link for."""
     may_have_run: bool = False
@@ -92,6 +102,11 @@ class Call(msgspec.Struct, eq=False):
         after = TRANSITIONS.get((self.state, happened))
         assert after is not None, f"call {self.id.hex()}: {happened.name} in {self.state.name}"
         self.state = after
+
+    @property
+    def due_at(self) -> float:
+        """When something is to be decided about it."""
+        return min(self.deadline, self.limit, self.attempt_until, self.link_until)
 
     @property
     def has_attempts_left(self) -> bool:

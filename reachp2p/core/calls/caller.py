@@ -9,6 +9,7 @@ as *outcome unknown*.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 from reachp2p.core.calls.attempts import Attempts, Picker
 from reachp2p.core.calls.call import LOCAL, REFUSALS_WORTH_A_RETRY, Call, CallDue, CallState
@@ -16,9 +17,12 @@ from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.checks import capability_of, check_spec
 from reachp2p.core.calls.ends import Ends
 from reachp2p.core.calls.pending import PendingCalls
-from reachp2p.core.commands import CallSpec
+from reachp2p.core.calls.tasks import Tasks
+from reachp2p.core.calls.times import times_of
+from reachp2p.core.commands import CallSpec, Lasting
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Effects
+from reachp2p.core.events import CallOutlasted
 from reachp2p.core.ids import MESSAGE_ID_BYTES, Address, Entropy, Life, LinkId, NodeId
 from reachp2p.core.links.outputs import LinkDown, LinkUp
 from reachp2p.core.links.table import Links
@@ -29,8 +33,6 @@ from reachp2p.core.wire.codec import RejectedCall
 from reachp2p.core.wire.messages import Reply, Request
 from reachp2p.errors import CallFailed, ErrorCode
 
-TIMEOUT_MAX = 86_400.0
-"""A day: the most that `remaining_ms` can say."""
 _KNOWN_CODES = frozenset(int(code) for code in ErrorCode)
 _LOST_CODES = (ErrorCode.NODE_LOST, ErrorCode.OUTCOME_UNKNOWN)
 
@@ -61,10 +63,13 @@ class Caller:
         self._unreached = unreached
         self._links = links
         self._entropy = entropy
+        self._effects = effects
         self._timers = timers
         self._counters = counters
         self._pending = PendingCalls(protocol.pending_calls_max)
-        self._ends = Ends(self._pending, effects, timers, counters)
+        self.tasks = Tasks(protocol.tasks_max, protocol.task_keep, self._pending.get, timers, counters)
+        """Calls that go on without anybody who waits, and how they ended."""
+        self._ends = Ends(self._pending, self.tasks, effects, timers, counters)
         self._attempts = Attempts(
             protocol,
             own=own,
@@ -87,7 +92,8 @@ class Caller:
         """Start a call and return its id; it ends with one `CallEnded`, which may be among the effects already.
 
         Raises `CallFailed`, and nothing was sent: 13xx nobody can be asked, 1401 no time is left, 1404 the payload is
-        too large, 1406 too many calls are pending, 1407 the chain of calls is too long, 1411 this node is leaving.
+        too large, 1406 too many calls or tasks are pending, 1407 the chain of calls is too long, 1411 this node is
+        leaving.
         """
         if self._is_draining:
             raise CallFailed(ErrorCode.NODE_LOST, "this node is leaving and starts no further calls")
@@ -96,18 +102,21 @@ class Caller:
         instance = self._router.pick(spec.query)
         capability = capability_of(spec.query, instance)
         info = instance.info.capabilities[capability]
-        timeout = spec.timeout if spec.timeout is not None else (info.timeout or self._protocol.call_timeout)
-        if spec.within is not None:
-            timeout = min(timeout, spec.within)
+        times = times_of(spec, info, instance, self._protocol)
         call = Call(
             id=self._entropy.token(MESSAGE_ID_BYTES),
             spec=spec,
-            deadline=now + min(timeout, TIMEOUT_MAX),
+            started_at=now,
+            deadline=now + times.deadline,
+            limit=now + times.limit,
+            connect=times.connect,
             node=instance.node,
             agent=instance.agent,
             capability=capability,
             repeatable=info.repeatable,
         )
+        if spec.lasting is Lasting.TASK and not self.tasks.begin(call.id):
+            raise CallFailed(ErrorCode.REFUSED_FULL, f"{len(self.tasks)} tasks of this node run already")
         self._pending.add(call)
         self._counters.add("calls.started")
         self._attempts.start(call, now)
@@ -234,7 +243,7 @@ class Caller:
                 self._attempts.over(call, ErrorCode.NODE_LOST, "its node is gone", now, executed=executed)
 
     def on_timer(self, key: CallDue, now: float) -> None:
-        """An attempt has had its share of the time, or the call all of it."""
+        """An attempt has had its share of the time, the call its synchronous limit, or all of it."""
         call = self._pending.get(key.call)
         if call is None:
             return
@@ -243,9 +252,32 @@ class Caller:
             self._attempts.withdraw(call, now)
             detail = "no answer in time; it may have been executed" if was_asked else "no link opened in time"
             self._ends.end(call, ErrorCode.DEADLINE_EXCEEDED, detail, now)
-        elif not (call.may_switch and self._attempts.switch(call, now)):
-            # Nobody else can be asked: the attempt keeps all the time that is left.
-            self._timers.set(key, call.deadline)
+            return
+        if now >= call.limit and not self._outlast(call, now):
+            return
+        if now >= call.link_until:
+            call.link_until = inf
+            detail = f"no link to it opened within {call.connect:g} s"
+            self._attempts.over(call, ErrorCode.NODE_LOST, detail, now, executed=False)
+            return
+        if now >= call.attempt_until:
+            call.attempt_until = (
+                inf  # if nobody else can be asked, the attempt keeps all the time that is left
+            )
+            if call.may_switch and self._attempts.switch(call, now):
+                return
+        self._timers.set(key, call.due_at)
+
+    def _outlast(self, call: Call, now: float) -> bool:
+        """The synchronous limit: whoever waits is told, and the call goes on. False if it has ended instead."""
+        call.limit = inf
+        if not self.tasks.begin(call.id):
+            self._attempts.withdraw(call, now)
+            detail = f"no answer in time, and {len(self.tasks)} tasks of this node run already"
+            self._ends.end(call, ErrorCode.DEADLINE_EXCEEDED, detail, now)
+            return False
+        self._effects.notify(CallOutlasted(at=now, call=call.id, deadline=call.deadline))
+        return True
 
     def _on_local_reply(self, reply: Reply, now: float) -> None:
         call = self._pending.get(reply.message_id)

@@ -25,6 +25,10 @@ def check_spec(spec: CallSpec, protocol: Protocol) -> None:
         raise CallFailed(
             ErrorCode.DEADLINE_EXCEEDED, f"the deadline has passed ({spec.timeout:.3f} s are left)"
         )
+    if spec.connect is not None and not spec.connect > 0:
+        raise CallFailed(
+            ErrorCode.DEADLINE_EXCEEDED, f"connect part of {spec.connect:.3f} s: no time for a link"
+        )
     if spec.within is not None and not spec.within > 0:
         raise CallFailed(
             ErrorCode.DEADLINE_EXCEEDED, "the deadline of the call that this one is made for has passed"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from reachp2p.core.calls.call import Call, CallDue, CallInput
 from reachp2p.core.calls.pending import PendingCalls
+from reachp2p.core.calls.tasks import Tasks
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Effects
 from reachp2p.core.events import CallEnded
@@ -14,8 +15,11 @@ from reachp2p.errors import RETRY_SAFE, ErrorCode
 class Ends:
     """Ends pending calls."""
 
-    def __init__(self, pending: PendingCalls, effects: Effects, timers: Timers, counters: Counters) -> None:
+    def __init__(
+        self, pending: PendingCalls, tasks: Tasks, effects: Effects, timers: Timers, counters: Counters
+    ) -> None:
         self._pending = pending
+        self._tasks = tasks
         self._effects = effects
         self._timers = timers
         self._counters = counters
@@ -31,16 +35,16 @@ class Ends:
         self._pending.remove(call)
         self._timers.cancel(CallDue(call.id))
         self._counters.add("calls.succeeded" if code == 0 else f"calls.failed.{int(code)}")
-        self._effects.notify(
-            CallEnded(
-                at=now,
-                call=call.id,
-                code=int(code),
-                content_type=content_type,
-                payload=payload,
-                detail=detail,
-                node=call.node,
-                agent=call.agent,
-                attempts=call.attempts,
-            )
+        ended = CallEnded(
+            at=now,
+            call=call.id,
+            code=int(code),
+            content_type=content_type,
+            payload=payload,
+            detail=detail,
+            node=call.node,
+            agent=call.agent,
+            attempts=call.attempts,
         )
+        self._tasks.on_ended(call, ended, now)
+        self._effects.notify(ended)

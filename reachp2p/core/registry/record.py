@@ -61,10 +61,11 @@ def check_spec(spec: AgentSpec) -> None:
         _check_text(where, f"description of {capability.name}", capability.description, DESCRIPTION_MAX)
         if capability.concurrency_max < 1:
             raise InvalidIdentifier(f"{where}: concurrency of {capability.name} must be 1 or more")
-        if capability.timeout is not None and not 0.001 <= capability.timeout <= 86_400:
-            raise InvalidIdentifier(
-                f"{where}: timeout of {capability.name} must be from 0.001 to 86400 seconds"
-            )
+        for what, seconds in (("timeout", capability.timeout), ("task_timeout", capability.task_timeout)):
+            if seconds is not None and not 0.001 <= seconds <= 86_400:
+                raise InvalidIdentifier(
+                    f"{where}: {what} of {capability.name} must be from 0.001 to 86400 seconds"
+                )
         for schema in (capability.parameters, capability.result):
             if schema is not None and len(schema) > SCHEMA_BYTES_MAX:
                 raise InvalidIdentifier(
@@ -100,6 +101,7 @@ def record_of(spec: AgentSpec, node: NodeId, life: Life, version: int, issued_at
                 result=schema_hash(c.result) if c.result is not None else None,
                 repeatable=c.repeatable,
                 timeout_ms=None if c.timeout is None else max(1, round(c.timeout * 1000)),
+                task_ms=None if c.task_timeout is None else max(1, round(c.task_timeout * 1000)),
             )
             for c in spec.capabilities
         ],

@@ -11,10 +11,13 @@ from reachp2p.core.wire.facts import AgentRecord
 
 
 class CapabilityInfo(msgspec.Struct, frozen=True, gc=False):
-    """What a caller needs to know of one capability. `timeout` in seconds, None if the agent names none."""
+    """What a caller needs to know of one capability. Both times are seconds, None if the agent names none."""
 
     repeatable: bool = False
     timeout: float | None = None
+    """The synchronous limit."""
+    task_timeout: float | None = None
+    """The deadline of a task."""
 
 
 class InstanceInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +40,11 @@ class InstanceInfo(msgspec.Struct, frozen=True, kw_only=True):
             life=record.life,
             version=record.agent_version,
             capabilities={
-                c.name: CapabilityInfo(c.repeatable, None if c.timeout_ms is None else c.timeout_ms / 1000)
+                c.name: CapabilityInfo(
+                    c.repeatable,
+                    None if c.timeout_ms is None else c.timeout_ms / 1000,
+                    None if c.task_ms is None else c.task_ms / 1000,
+                )
                 for c in record.capabilities
             },
             tags=record.tags,

@@ -78,7 +78,7 @@ class Capability(msgspec.Struct, frozen=True, kw_only=True):
 
     KEYS: ClassVar[dict[str, int]] = {
         "name": 1, "description": 2, "parameters": 3, "result": 4, "repeatable": 5, "timeout_ms": 6, "stream": 7,
-        "parameter_item": 8,
+        "parameter_item": 8, "task_ms": 9,
     }  # fmt: skip
     name: Text
     description: LongText = ""
@@ -86,10 +86,13 @@ class Capability(msgspec.Struct, frozen=True, kw_only=True):
     result: Hash | None = None
     repeatable: bool = False
     timeout_ms: Annotated[int, Meta(ge=1, le=86_400_000)] | None = None
+    """Synchronous limit of a call that names none."""
     stream: StreamField = 0
     """If results are a stream, `result` is the schema of one item."""
     parameter_item: Hash | None = None
     """Hash of the schema of one item, if parameters are a stream."""
+    task_ms: Annotated[int, Meta(ge=1, le=86_400_000)] | None = None
+    """Deadline of a call that goes on as a task."""
     extensions: Extensions = {}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from reachp2p.core.calls.bulkheads import QUEUED_BYTES_MAX
+from reachp2p.core.calls.tasks import RESULTS_BYTES_MAX
 from reachp2p.core.calls.waiting_replies import WAITING_BYTES_MAX
 from reachp2p.core.dissemination.anti_entropy import ANSWERED_MAX, INITIATED_MAX
 from reachp2p.core.links.incoming import ASSEMBLIES_MAX
@@ -50,6 +51,8 @@ BOUNDS: dict[str, Callable[[Mapping[str, int], Protocol], int]] = {
     "size.links.queued_bytes": lambda _, p: p.links_max * p.link_queue_max,
     "size.links.assembling": lambda _, p: p.links_max * ASSEMBLIES_MAX,
     "size.pending_calls": lambda _, p: p.pending_calls_max,
+    "size.tasks": lambda _, p: p.tasks_max,
+    "size.task_result_bytes": lambda _, p: RESULTS_BYTES_MAX,
     "size.calls.running": lambda _, p: p.invocations_max,
     "size.calls.serving": lambda _, p: p.pending_calls_max,
     "size.calls.queued_bytes": lambda _, p: QUEUED_BYTES_MAX,

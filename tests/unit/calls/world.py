@@ -8,10 +8,11 @@ from reachp2p.core.calls.call import CallDue
 from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.caller import Caller
 from reachp2p.core.calls.invocation import InvocationDue
+from reachp2p.core.calls.tasks import TasksDue
 from reachp2p.core.calls.waiting_replies import WaitingRepliesDue
 from reachp2p.core.commands import AgentSpec, CallSpec, CapabilitySpec, InvokeResult, RouteQuery
 from reachp2p.core.effects import CancelInvoke, Effect, Invoke, LinkEnd, Notify, ToLink
-from reachp2p.core.events import CallEnded, MemberState
+from reachp2p.core.events import CallEnded, CallOutlasted, MemberState
 from reachp2p.core.ids import Address, Life, NodeId
 from reachp2p.core.links.outputs import CallRejected, LinkDown, LinkMessage, LinkOutput, LinkUp
 from reachp2p.core.routing.failure import RouteFailed
@@ -60,6 +61,7 @@ class Node(Side):
         self.invoked: list[Invoke] = []
         self.cancelled: list[CancelInvoke] = []
         self.ended: list[CallEnded] = []
+        self.outlasted: list[CallOutlasted] = []
         self.started: list[bytes] = []
         self.callee = Callee(
             protocol,
@@ -102,9 +104,14 @@ class Node(Side):
         capability: str = CAPABILITY,
         repeatable: bool = False,
         concurrency: int = 64,
+        tier: str | None = None,
+        timeout: float | None = None,
+        task_timeout: float | None = None,
     ) -> None:
         """Offer an agent and tell everybody."""
         spec = CapabilitySpec(name=capability, repeatable=repeatable, concurrency_max=concurrency)
+        info = CapabilityInfo(repeatable, timeout, task_timeout)
+        tags = {} if tier is None else {"tier": tier}
         self.agents[agent] = AgentSpec(agent=agent, capabilities=(spec,))
         self.world.router.instances.append(
             Instance(
@@ -113,7 +120,7 @@ class Node(Side):
                 state=MemberState.ALIVE,
                 refused=False,
                 node_life=self.life,
-                info=InstanceInfo(life=self.life, capabilities={capability: CapabilityInfo(repeatable)}),
+                info=InstanceInfo(life=self.life, capabilities={capability: info}, tags=tags),
             )
         )
 
@@ -198,6 +205,8 @@ class Node(Side):
     def _timer(self, key: TimerKey, now: float) -> None:
         if isinstance(key, CallDue):
             self.caller.on_timer(key, now)
+        elif isinstance(key, TasksDue):
+            self.caller.tasks.on_due(now)
         elif isinstance(key, WaitingRepliesDue):
             self.callee.on_waiting_replies_due(now)
         else:
@@ -214,6 +223,8 @@ class Node(Side):
                 assert effect.invocation in self.running, "only what runs is cancelled"
                 del self.running[effect.invocation]
                 self.cancelled.append(effect)
+            case Notify(event=CallOutlasted() as outlasted):
+                self.outlasted.append(outlasted)
             case Notify(event=CallEnded() as ended):
                 assert all(ended.call != earlier.call for earlier in self.ended), "a call ends once"
                 self.ended.append(ended)

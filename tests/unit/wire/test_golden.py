@@ -160,6 +160,14 @@ FACTS: dict[str, Fact] = {
         claim=Claim(0, 2**31 - 1),
         topics=["orders.*.created", "orders.>"],
     ),
+    "AgentRecord with a task": AgentRecord(
+        node=NODE,
+        life=LIFE,
+        version=2,
+        agent="nlp/indexer",
+        issued_at=1_700_000_000,
+        capabilities=[Capability(name="text.index", timeout_ms=300_000, task_ms=7_200_000)],
+    ),
 }
 SIGNED_HEAD = FactSigner(SIGNER, CLUSTER).sign(FACTS["Head"])
 SIGNED_RECORD = FactSigner(SIGNER, CLUSTER).sign(FACTS["AgentRecord full"])

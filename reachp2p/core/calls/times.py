@@ -1,0 +1,56 @@
+"""How long a call may take: its connect part, its synchronous limit, and its deadline (docs/protocol/calls.md).
+
+An explicit time of the caller comes first, then what the capability declares, then the tier of its agent (tag `tier`),
+then the default of the protocol.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+import msgspec
+
+from reachp2p.core.commands import CallSpec, Lasting
+from reachp2p.core.routing.instance import CapabilityInfo, Instance
+from reachp2p.core.settings import Protocol
+
+TIER_TAG = "tier"
+"""The tag by which an agent says how long its calls usually take."""
+QUICK, HEAVY = "quick-query", "heavy-task"
+TIMEOUT_MAX = 86_400.0
+"""A day: the most that `Request.remaining_ms` can say."""
+
+
+class Times(msgspec.Struct, frozen=True, gc=False):
+    """Seconds from the start of a call. `limit` infinite: it never becomes a task. `connect`: for each attempt."""
+
+    deadline: float
+    limit: float = inf
+    connect: float = inf
+
+
+def times_of(spec: CallSpec, info: CapabilityInfo, instance: Instance, protocol: Protocol) -> Times:
+    """The times of a call that begins with this instance."""
+    limit, connect = _tier(info, instance, protocol)
+    if spec.connect is not None:
+        connect = spec.connect
+    task = info.task_timeout or protocol.task_timeout
+    if spec.lasting is Lasting.TASK:
+        return Times(min(spec.timeout or task, TIMEOUT_MAX), inf, connect)
+    if spec.lasting is Lasting.OUTLAST and spec.timeout is None:
+        return Times(min(max(task, limit), TIMEOUT_MAX), limit, connect)
+    timeout = limit if spec.timeout is None else spec.timeout
+    if spec.within is not None:
+        timeout = min(timeout, spec.within)
+    return Times(min(timeout, TIMEOUT_MAX), inf, connect)
+
+
+def _tier(info: CapabilityInfo, instance: Instance, protocol: Protocol) -> tuple[float, float]:
+    """Synchronous limit and connect part where the caller names none."""
+    tier = instance.info.tags.get(TIER_TAG)
+    limit, connect = protocol.call_timeout, inf
+    if tier == QUICK:
+        limit, connect = protocol.quick_timeout, protocol.quick_connect
+    elif tier == HEAVY:
+        limit = protocol.heavy_timeout
+    return info.timeout or limit, connect

@@ -1,0 +1,184 @@
+"""The part of a node that calls agents: arguments checked, the call that is being served carried on.
+
+A call made while a handler runs, by whatever way, belongs to the call that it serves: it ends no later, goes on its
+path and has one hop less. Nobody could ask for it later, so that its synchronous limit is its deadline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from reachp2p._arguments import (
+    check_optional_seconds,
+    check_optional_text,
+    check_tags,
+    check_text,
+)
+from reachp2p.core.calls.tasks import TaskView
+from reachp2p.core.commands import Lasting, RouteQuery
+from reachp2p.core.events import CallEnded
+from reachp2p.runtime.serving import served
+
+if TYPE_CHECKING:  # naming `Node` loads no event loop
+    from reachp2p.runtime.calls import Calls
+    from reachp2p.runtime.driver import Driver
+    from reachp2p.runtime.handlers import InvokeContext
+    from reachp2p.runtime.tasks import Task
+
+
+class Calling:
+    """What a `Node` can ask of others. Its methods may be called from any task of the node's trio run."""
+
+    _calls: Calls
+
+    @property
+    def _driver(self) -> Driver:
+        raise NotImplementedError  # a node has one once it has started
+
+    def _check_running(self) -> None:
+        raise NotImplementedError  # raises `LocalProtocolError` before the start and after the end
+
+    async def call(
+        self,
+        capability: str | None = None,
+        params: Any = None,
+        *,
+        agent: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 (the whole call's, retries included; told to the callee)
+        connect_timeout: float | None = None,
+        tags: Mapping[str, str] | None = None,
+        policy: str = "random",
+        key: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Any:
+        """Call an agent and return its result.
+
+        `agent` and `tags` narrow the choice, `policy` (`random`, `round_robin`, `consistent_hash` with `key`) makes it.
+        `params` is an object of the JSON data model, or bytes. `timeout` ends the whole call; without one, a call that
+        outlasts its synchronous limit goes on as a task, and `StillRunning` has it. `connect_timeout` bounds each wait
+        for a link. Raises `CallFailed`: its code says how the call ended.
+        """
+        self._check_running()
+        query = self._query(capability, agent, tags, policy, key)
+        options = _call_options(timeout, connect_timeout, idempotency_key)
+        return await self._calls.value(self._driver, query, params, **options, **self._carried_on(served()))
+
+    async def call_for(
+        self,
+        serving: InvokeContext,
+        capability: str | None = None,
+        params: Any = None,
+        *,
+        agent: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 (as above)
+        connect_timeout: float | None = None,
+        tags: Mapping[str, str] | None = None,
+        policy: str = "random",
+        key: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Any:
+        """Like `call`, for a handler of this node (`Context.call`): `serving` is the call that it serves."""
+        self._check_running()
+        query = self._query(capability, agent, tags, policy, key)
+        options = _call_options(timeout, connect_timeout, idempotency_key)
+        return await self._calls.value(self._driver, query, params, **options, **self._carried_on(serving))
+
+    async def call_detailed(
+        self,
+        capability: str | None = None,
+        params: Any = None,
+        *,
+        agent: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 (as above)
+        connect_timeout: float | None = None,
+        tags: Mapping[str, str] | None = None,
+        policy: str = "random",
+        key: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> tuple[str, bytes, CallEnded]:
+        """Like `call`, but returns content type and payload as they came, and how the call ended (node, attempts)."""
+        self._check_running()
+        query = self._query(capability, agent, tags, policy, key)
+        options = _call_options(timeout, connect_timeout, idempotency_key)
+        return await self._calls.call(self._driver, query, params, **options, **self._carried_on(served()))
+
+    async def submit(
+        self,
+        capability: str | None = None,
+        params: Any = None,
+        *,
+        agent: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 (as above)
+        connect_timeout: float | None = None,
+        tags: Mapping[str, str] | None = None,
+        policy: str = "random",
+        key: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Task:
+        """Like `call`, but returns at once: the call is a task, whose result can be asked for again and again.
+
+        It may take `timeout` seconds, else what its capability declares for tasks, else an hour, and is not bound to
+        the call that is being served. It is kept in memory until 10 minutes after its end, and ends with this node.
+        """
+        from reachp2p.runtime.tasks import Task
+
+        self._check_running()
+        query = self._query(capability, agent, tags, policy, key)
+        options = _call_options(timeout, connect_timeout, idempotency_key)
+        carried = self._carried_on(served()) | {"lasting": Lasting.TASK}
+        carried.pop("within", None)
+        call = await self._calls.start(self._driver, query, params, **options, **carried)
+        return Task(self._calls, self._driver, call)
+
+    def task(self, task_id: str) -> Task:
+        """A task of this node by its id. Raises `CallFailed` (1502) if it is not known, or forgotten."""
+        from reachp2p.runtime.tasks import Task, call_of, unknown
+
+        check_text("task_id", task_id, "9f86d081884c7d659a2feaa0c55ad015")
+        call = call_of(task_id)
+        if call is None or self._driver.engine.task(call) is None:
+            raise unknown(task_id)
+        return Task(self._calls, self._driver, call)
+
+    def tasks(self) -> list[TaskView]:
+        """All tasks of this node that are known: those that run, then those that have ended."""
+        return self._driver.engine.tasks()
+
+    def _carried_on(self, serving: InvokeContext | None) -> dict[str, Any]:
+        """What a call takes over from the call that is being served."""
+        if serving is None:
+            return {"lasting": Lasting.OUTLAST}
+        return {
+            "within": serving.deadline - self._driver.now,
+            "path": serving.path,
+            "hops_left": serving.hops_left,
+            "session_id": serving.session_id,
+            "traceparent": serving.traceparent,
+        }
+
+    def _query(
+        self,
+        capability: str | None,
+        agent: str | None,
+        tags: Mapping[str, str] | None,
+        policy: str,
+        key: str | None,
+    ) -> RouteQuery:
+        return RouteQuery(
+            agent=check_optional_text("agent", agent, "nlp/summarizer"),
+            capability=check_optional_text("capability", capability, "text.summarize"),
+            tags=check_tags("tags", tags),
+            policy=check_text("policy", policy, "round_robin"),
+            key=check_optional_text("key", key, "customer-17"),
+        )
+
+
+def _call_options(
+    timeout: float | None, connect_timeout: float | None, idempotency_key: str | None
+) -> dict[str, Any]:
+    return {
+        "timeout": check_optional_seconds("timeout", timeout),
+        "connect": check_optional_seconds("connect_timeout", connect_timeout),
+        "idempotency_key": check_optional_text("idempotency_key", idempotency_key, "order-4711"),
+    }
