@@ -84,6 +84,11 @@ class Context:
         return self._invocation.idempotency_key
 
     @property
+    def traceparent(self) -> str | None:
+        """The W3C trace context of this request, to hand on to other systems; calls to agents carry it on anyway."""
+        return self._invocation.traceparent
+
+    @property
     def attempt(self) -> int:
         """1 for the first instance asked, 2 for the one asked after it was lost or refused."""
         return self._invocation.attempt

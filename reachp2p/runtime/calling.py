@@ -26,6 +26,9 @@ if TYPE_CHECKING:  # naming `Node` loads no event loop
     from reachp2p.runtime.handlers import InvokeContext
     from reachp2p.runtime.tasks import Task
 
+_PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+"""The example of the Recommendation."""
+
 
 class Calling:
     """What a `Node` can ask of others. Its methods may be called from any task of the node's trio run."""
@@ -51,18 +54,22 @@ class Calling:
         policy: str = "random",
         key: str | None = None,
         idempotency_key: str | None = None,
+        traceparent: str | None = None,
     ) -> Any:
         """Call an agent and return its result.
 
         `agent` and `tags` narrow the choice, `policy` (`random`, `round_robin`, `consistent_hash` with `key`) makes it.
         `params` is an object of the JSON data model, or bytes. `timeout` ends the whole call; without one, a call that
         outlasts its synchronous limit goes on as a task, and `StillRunning` has it. `connect_timeout` bounds each wait
-        for a link. Raises `CallFailed`: its code says how the call ended.
+        for a link. `traceparent` (W3C) is the trace that the call belongs to; without one it begins one. Raises
+        `CallFailed`: its code says how the call ended.
         """
         self._check_running()
         query = self._query(capability, agent, tags, policy, key)
         options = _call_options(timeout, connect_timeout, idempotency_key)
-        return await self._calls.value(self._driver, query, params, **options, **self._carried_on(served()))
+        return await self._calls.value(
+            self._driver, query, params, **options, **self._carried_on(served(), traceparent)
+        )
 
     async def call_for(
         self,
@@ -96,12 +103,15 @@ class Calling:
         policy: str = "random",
         key: str | None = None,
         idempotency_key: str | None = None,
+        traceparent: str | None = None,
     ) -> tuple[str, bytes, CallEnded]:
         """Like `call`, but returns content type and payload as they came, and how the call ended (node, attempts)."""
         self._check_running()
         query = self._query(capability, agent, tags, policy, key)
         options = _call_options(timeout, connect_timeout, idempotency_key)
-        return await self._calls.call(self._driver, query, params, **options, **self._carried_on(served()))
+        return await self._calls.call(
+            self._driver, query, params, **options, **self._carried_on(served(), traceparent)
+        )
 
     async def submit(
         self,
@@ -115,6 +125,7 @@ class Calling:
         policy: str = "random",
         key: str | None = None,
         idempotency_key: str | None = None,
+        traceparent: str | None = None,
     ) -> Task:
         """Like `call`, but returns at once: the call is a task, whose result can be asked for again and again.
 
@@ -126,7 +137,7 @@ class Calling:
         self._check_running()
         query = self._query(capability, agent, tags, policy, key)
         options = _call_options(timeout, connect_timeout, idempotency_key)
-        carried = self._carried_on(served()) | {"lasting": Lasting.TASK}
+        carried = self._carried_on(served(), traceparent) | {"lasting": Lasting.TASK}
         carried.pop("within", None)
         call = await self._calls.start(self._driver, query, params, **options, **carried)
         return Task(self._calls, self._driver, call)
@@ -145,16 +156,18 @@ class Calling:
         """All tasks of this node that are known: those that run, then those that have ended."""
         return self._driver.engine.tasks()
 
-    def _carried_on(self, serving: InvokeContext | None) -> dict[str, Any]:
+    def _carried_on(self, serving: InvokeContext | None, traceparent: str | None = None) -> dict[str, Any]:
         """What a call takes over from the call that is being served."""
+        check_optional_text("traceparent", traceparent, _PARENT)
         if serving is None:
-            return {"lasting": Lasting.OUTLAST}
+            return {"lasting": Lasting.OUTLAST, "traced": True, "traceparent": traceparent}
         return {
+            "traced": True,
             "within": serving.deadline - self._driver.now,
             "path": serving.path,
             "hops_left": serving.hops_left,
             "session_id": serving.session_id,
-            "traceparent": serving.traceparent,
+            "traceparent": serving.traceparent if traceparent is None else traceparent,
         }
 
     def _query(

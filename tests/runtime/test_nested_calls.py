@@ -211,3 +211,33 @@ async def test_what_outlives_its_handler_begins_chains_of_its_own() -> None:
             over.set()
             with trio.fail_after(5):
                 await result.wait()
+
+
+async def test_a_trace_goes_through_all_nodes_with_a_parent_id_of_each_call() -> None:
+    seen: list[str | None] = []
+    last = Agent("last/agent")
+
+    @last.capability("last.look")
+    async def look(context: Context) -> None:
+        seen.append(context.traceparent)
+
+    first = Agent("first/agent")
+
+    @first.capability("first.pass")
+    async def pass_on(context: Context) -> None:
+        seen.append(context.traceparent)
+        await context.call("last.look")
+
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    async with two_nodes([first], [last]) as (_, right):
+        with trio.fail_after(5):
+            await right.call("first.pass", traceparent=f"00-{trace}-b7ad6b7169203331-01")
+            await right.call("first.pass")
+            await right.call("first.pass", traceparent="nonsense")
+        assert right.diagnostics()["calls.traceparent_malformed"] == 1
+    traces = [text.split("-")[1] for text in seen if text is not None]
+    assert len(traces) == len(set(seen)) == 6
+    assert traces[:2] == [trace, trace]
+    assert len({trace, traces[2], traces[4]}) == 3
+    assert traces[2] == traces[3]
+    assert traces[4] == traces[5]

@@ -133,7 +133,7 @@ class Attempts:
             content_type=spec.content_type,
             session_id=spec.session_id,
             idempotency_key=spec.idempotency_key,
-            traceparent=spec.traceparent,
+            traceparent=None if call.trace is None else call.trace.for_attempt(call.id, call.attempts),
             attempt=call.attempts,
             path=list(spec.path),
         )

@@ -7,6 +7,7 @@ from math import inf
 
 import msgspec
 
+from reachp2p.core.calls.trace import TraceContext
 from reachp2p.core.commands import CallSpec
 from reachp2p.core.ids import Life, LinkId, NodeId
 from reachp2p.errors import ErrorCode
@@ -82,6 +83,7 @@ class Call(msgspec.Struct, eq=False):
     """When it becomes a task; infinite if it never does, or is one."""
     connect: float = inf
     """Seconds that each attempt may wait for its link."""
+    trace: TraceContext | None = None
     state: CallState = CallState.LINKING
     link: LinkId | None = None
     life: Life | None = None

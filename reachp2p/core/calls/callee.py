@@ -15,6 +15,7 @@ from reachp2p.core.calls.call import LOCAL
 from reachp2p.core.calls.invocation import Invocation, InvocationDue, InvocationInput, InvocationState
 from reachp2p.core.calls.replies import clip, not_understood, reply_with
 from reachp2p.core.calls.served import Served
+from reachp2p.core.calls.trace import read_traceparent
 from reachp2p.core.calls.waiting_replies import WaitingReplies
 from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult
 from reachp2p.core.counters import Counters
@@ -268,11 +269,19 @@ class Callee:
                 attempt=request.attempt,
                 session_id=request.session_id,
                 idempotency_key=request.idempotency_key,
-                traceparent=request.traceparent,
+                traceparent=self._traceparent(request),
                 path=(*request.path, request.agent),
                 hops_left=request.hops_left - 1,
             )
         )
+
+    def _traceparent(self, request: Request) -> str | None:
+        """The trace context of a request, if it is well formed."""
+        text = request.traceparent
+        if text is not None and read_traceparent(text) is None:
+            self._counters.add("calls.traceparent_malformed")
+            return None
+        return text
 
     def _start_waiting(self) -> None:
         """Give free places to those who wait, one bulkhead after the other."""

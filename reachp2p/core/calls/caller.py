@@ -19,6 +19,7 @@ from reachp2p.core.calls.ends import Ends
 from reachp2p.core.calls.pending import PendingCalls
 from reachp2p.core.calls.tasks import Tasks
 from reachp2p.core.calls.times import times_of
+from reachp2p.core.calls.trace import TraceContext, new_trace, read_traceparent
 from reachp2p.core.commands import CallSpec, Lasting
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Effects
@@ -117,10 +118,21 @@ class Caller:
         )
         if spec.lasting is Lasting.TASK and not self.tasks.begin(call.id):
             raise CallFailed(ErrorCode.REFUSED_FULL, f"{len(self.tasks)} tasks of this node run already")
+        call.trace = self._trace(call)
         self._pending.add(call)
         self._counters.add("calls.started")
         self._attempts.start(call, now)
         return call.id
+
+    def _trace(self, call: Call) -> TraceContext | None:
+        """The trace that a call belongs to."""
+        text = call.spec.traceparent
+        if text is not None:
+            trace = read_traceparent(text)
+            if trace is not None:
+                return trace
+            self._counters.add("calls.traceparent_malformed")
+        return new_trace(call.id) if call.spec.traced else None
 
     def cancel(self, call: bytes, now: float) -> bool:
         """End a call as cancelled (1402) and stop its handler; false if it has ended already."""

@@ -57,7 +57,6 @@ def _check_texts(spec: CallSpec) -> None:
     for name, text in (
         ("content_type", spec.content_type),
         ("idempotency_key", spec.idempotency_key),
-        ("traceparent", spec.traceparent),
     ):
         if text is not None and (len(text) > 256 or not text.isprintable()):
             raise InvalidIdentifier(f"{name}: at most 256 printable characters")
