@@ -78,9 +78,9 @@ class CallSpec(msgspec.Struct, frozen=True, kw_only=True):
     session_id: bytes | None = None
     idempotency_key: str | None = None
     traceparent: str | None = None
-    """W3C; what is not well formed is ignored and counted."""
-    traced: bool = False
-    """Begin a trace if `traceparent` names none."""
+    """On whose behalf (W3C); None begins a trace, and so does what is not well formed, which is counted."""
+    span: bytes | None = None
+    """The id (8 bytes) of a span that the program has for this call itself; with `traceparent` only."""
     within: float | None = None
     """Seconds left of the call being served, which this one must not outlast; None begins a chain."""
     path: tuple[str, ...] = ()

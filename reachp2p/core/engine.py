@@ -260,7 +260,11 @@ class Engine:
                 raise CallFailed(
                     ErrorCode.FENCED, f"this node does not run (it is {self._parts.life.phase.value})"
                 )
-            return self._parts.caller.call(spec, now)
+            try:
+                return self._parts.caller.call(spec, now)
+            except CallFailed as failed:
+                self._parts.hops.unplaced(spec, failed.code, failed.message, now)
+                raise
         finally:  # a call that fails is an input too: lateness may have been noticed
             self._settle(now)
 
@@ -488,6 +492,7 @@ class Engine:
             self._hearing.own_record(record, now)
         self._hearing.announce(now)
         parts.callee.resume()
+        parts.hops.begin(now)
         self._upkeep.start(now)
         self._introductions.after_start(now)
 

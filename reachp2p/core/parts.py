@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.caller import Caller
+from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.clock import WallClock
 from reachp2p.core.counters import Counters
 from reachp2p.core.dissemination.anti_entropy import AntiEntropy
@@ -174,11 +175,15 @@ class Parts:
             enabled=protocol.rules.touch,
         )
 
+        self.hops = HopStore(
+            protocol, own=node, own_life=lambda: self.own.life, clock=self.clock, counters=counters
+        )
         self.callee = Callee(
             protocol,
             own_life=lambda: self.own.life,
             agents=self.agents.specs,
             links=self.links,
+            hops=self.hops,
             effects=effects,
             timers=timers,
             counters=counters,
@@ -192,6 +197,7 @@ class Parts:
             unreached=self.unreached,
             links=self.links,
             callee=self.callee,
+            hops=self.hops,
             addresses=self._addresses,
             entropy=entropy,
             effects=effects,

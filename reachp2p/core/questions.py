@@ -152,6 +152,7 @@ class Questions:
         gauges = {
             **parts.links.gauges(),
             **parts.callee.gauges(),
+            **parts.hops.gauges(),
             "probe.rounds": len(parts.prober),
             "probe.relays": len(parts.relays),
             "routing.touch_marks": len(parts.touch),

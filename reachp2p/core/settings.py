@@ -87,6 +87,12 @@ class Protocol(msgspec.Struct, frozen=True):
     attempt_fraction: float = 0.7
     """Share of the remaining time that one attempt may use while another is still possible."""
     hops_max: int = 10
+    hops_kept_max: int = 32_768
+    """Hops of calls that went well that a node keeps (docs/protocol/sessions.md); about 500 bytes each."""
+    hops_failed_max: int = 8_192
+    hops_keep: float = 86_400.0
+    hop_payload_bytes_max: int = 16_777_216
+    """Recorded payloads, of hops that went well and of others each."""
     virtual_nodes: int = 150
     rules: Rules = Rules()
     """Switches for experiments; a node that ships has them all on."""

@@ -160,9 +160,8 @@ class Calling:
         """What a call takes over from the call that is being served."""
         check_optional_text("traceparent", traceparent, _PARENT)
         if serving is None:
-            return {"lasting": Lasting.OUTLAST, "traced": True, "traceparent": traceparent}
+            return {"lasting": Lasting.OUTLAST, "traceparent": traceparent}
         return {
-            "traced": True,
             "within": serving.deadline - self._driver.now,
             "path": serving.path,
             "hops_left": serving.hops_left,

@@ -14,7 +14,9 @@ from reachp2p.core.calls.call import ATTEMPTS_MAX, LOCAL, Call, CallDue, CallInp
 from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.checks import capability_of
 from reachp2p.core.calls.ends import Ends
+from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.pending import PendingCalls
+from reachp2p.core.calls.trace import asked_span, write_traceparent
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.counters import Counters
 from reachp2p.core.ids import Address, Life, LinkId, NodeId
@@ -49,6 +51,7 @@ class Attempts:
         addresses: Callable[[NodeId], Sequence[Address]],
         pending: PendingCalls,
         ends: Ends,
+        hops: HopStore,
         timers: Timers,
         counters: Counters,
     ) -> None:
@@ -62,12 +65,14 @@ class Attempts:
         self._addresses = addresses
         self._pending = pending
         self._ends = ends
+        self._hops = hops
         self._timers = timers
         self._counters = counters
 
     def start(self, call: Call, now: float) -> None:
         """Ask the instance that was chosen."""
         call.attempts += 1
+        call.attempt_at = now
         call.tried.append(call.node)
         self._pending.list_at_node(call)
         link = LOCAL if call.node == self._own else self._links.link_to(call.node)
@@ -103,6 +108,7 @@ class Attempts:
         if self._links.send(link, self._request(call, life, now)):
             call.move(CallInput.SENT)
             call.link_until = inf
+            call.asked_at = now
             call.link, call.life = link, life
             call.asked += 1
         else:
@@ -115,12 +121,19 @@ class Attempts:
             self.over(call, ErrorCode.NODE_LOST, "this node has not started", now, executed=False)
             return
         call.move(CallInput.SENT)
+        call.asked_at = now
         call.link, call.life = LOCAL, life
         call.asked += 1
         self._callee.on_request(LOCAL, self._own, life, self._request(call, life, now), now)
 
     def _request(self, call: Call, life: Life, now: float) -> Request:
         spec = call.spec
+        traceparent: str | None = (
+            None  # of the first call of a chain its receiver knows it from the message id
+        )
+        if call.trace is not call.id:
+            span = call.span or asked_span(call.id, call.attempts)
+            traceparent = write_traceparent(call.trace, span, call.trace_flags)
         hops_left = self._protocol.hops_max if spec.hops_left is None else spec.hops_left
         return Request(
             message_id=call.id,
@@ -131,9 +144,9 @@ class Attempts:
             payload=spec.payload,
             hops_left=hops_left,
             content_type=spec.content_type,
-            session_id=spec.session_id,
+            session_id=None if spec.session_id == call.trace else spec.session_id,
             idempotency_key=spec.idempotency_key,
-            traceparent=None if call.trace is None else call.trace.for_attempt(call.id, call.attempts),
+            traceparent=traceparent,
             attempt=call.attempts,
             path=list(spec.path),
         )
@@ -142,7 +155,7 @@ class Attempts:
         """The instance cannot answer any more. `executed`: it may have run the handler."""
         may_retry = call.has_attempts_left and (call.repeatable or not executed)
         call.may_have_run = call.may_have_run or executed
-        if may_retry and now < call.deadline and self.switch(call, now, is_over=True):
+        if may_retry and now < call.deadline and self.switch(call, code, detail, now, is_over=True):
             return
         if executed:
             code = ErrorCode.OUTCOME_UNKNOWN
@@ -150,8 +163,9 @@ class Attempts:
             detail = f"{detail}; it may have been executed, and {why}"
         self._ends.end(call, code, detail, now)
 
-    def switch(self, call: Call, now: float, *, is_over: bool = False) -> bool:
-        """Ask another instance instead; false, and nothing has changed, if there is none."""
+    def switch(self, call: Call, code: int, detail: str, now: float, *, is_over: bool = False) -> bool:
+        """Ask another instance instead, `code` and `detail` being how it went with this one; false, and nothing has
+        changed, if there is none."""
         try:
             instance = self._router.pick(call.spec.query, exclude=call.tried)
             capability = capability_of(call.spec.query, instance)
@@ -162,6 +176,8 @@ class Attempts:
             self.withdraw(call, now)
         if call.state is CallState.LINKING:
             self._counters.add("calls.passed_over")  # it has seen nothing of this call
+        self._hops.asked(call, code, detail, now)
+        call.reply = None
         self._pending.unlist(call)
         call.move(CallInput.RETRIED)
         call.node, call.agent, call.capability = instance.node, instance.agent, capability

@@ -7,9 +7,10 @@ from math import inf
 
 import msgspec
 
-from reachp2p.core.calls.trace import TraceContext
+from reachp2p.core.calls.trace import SAMPLED
 from reachp2p.core.commands import CallSpec
 from reachp2p.core.ids import Life, LinkId, NodeId
+from reachp2p.core.wire.messages import Reply
 from reachp2p.errors import ErrorCode
 
 LOCAL = LinkId(0)
@@ -83,7 +84,19 @@ class Call(msgspec.Struct, eq=False):
     """When it becomes a task; infinite if it never does, or is one."""
     connect: float = inf
     """Seconds that each attempt may wait for its link."""
-    trace: TraceContext | None = None
+    trace: bytes = b""
+    """Whose spans are those of `parent` and of its attempts; the message id of a call that begins a trace."""
+    parent: bytes | None = None
+    """The span on whose behalf it is made."""
+    trace_flags: str = SAMPLED
+    span: bytes | None = None
+    """The span of the call itself, if its program has one; None: it follows from message id and attempt."""
+    reply: Reply | None = None
+    """What the present instance has answered."""
+    attempt_at: float = 0.0
+    """When the present instance was turned to."""
+    asked_at: float = 0.0
+    """When the request was handed to its link."""
     state: CallState = CallState.LINKING
     link: LinkId | None = None
     life: Life | None = None

@@ -12,10 +12,18 @@ from collections.abc import Callable, Collection, Mapping
 from reachp2p.core.calls.admission import Admission, Refusal
 from reachp2p.core.calls.bulkheads import Bulkheads
 from reachp2p.core.calls.call import LOCAL
+from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.invocation import Invocation, InvocationDue, InvocationInput, InvocationState
 from reachp2p.core.calls.replies import clip, not_understood, reply_with
 from reachp2p.core.calls.served import Served
-from reachp2p.core.calls.trace import read_traceparent
+from reachp2p.core.calls.trace import (
+    SAMPLED,
+    TraceContext,
+    asked_span,
+    read_traceparent,
+    served_span,
+    write_traceparent,
+)
 from reachp2p.core.calls.waiting_replies import WaitingReplies
 from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult
 from reachp2p.core.counters import Counters
@@ -40,6 +48,7 @@ class Callee:
         own_life: Callable[[], Life | None],
         agents: Mapping[str, AgentSpec],
         links: Links,
+        hops: HopStore,
         effects: Effects,
         timers: Timers,
         counters: Counters,
@@ -48,6 +57,7 @@ class Callee:
         """`agents` are those offered now, by id; `offered_by` says which agents a node offers in a life of its."""
         self._protocol = protocol
         self._links = links
+        self._hops = hops
         self._effects = effects
         self._timers = timers
         self._counters = counters
@@ -98,7 +108,8 @@ class Callee:
             return
         self._counters.add("calls.cancelled")
         self._drop(invocation, "cancelled by the caller")
-        self._start_waiting()
+        self._hops.served(invocation, ErrorCode.CANCELLED, "cancelled by the caller", now, None)
+        self._start_waiting(now)
 
     def on_invoke_result(self, number: int, result: InvokeResult, now: float) -> None:
         """A handler has ended."""
@@ -111,7 +122,7 @@ class Callee:
         self._answer(
             invocation, reply_with(invocation.request.message_id, result, self._protocol.payload_max), now
         )
-        self._start_waiting()
+        self._start_waiting(now)
 
     def on_link_down(self, down: LinkDown, now: float) -> None:
         """The link of a caller has ended: its handlers are cancelled, unless another link leads to the same life."""
@@ -127,7 +138,14 @@ class Callee:
             else:
                 self._counters.add("calls.caller_lost")
                 self._drop(invocation, "the caller's link is lost")
-        self._start_waiting()
+                self._hops.served(
+                    invocation,
+                    ErrorCode.NODE_LOST,
+                    "the caller's link was lost while it was served",
+                    now,
+                    None,
+                )
+        self._start_waiting(now)
 
     def on_unsent(self, link: LinkId, reply: Reply, now: float) -> None:
         """A reply that was handed to a link has never left."""
@@ -156,7 +174,7 @@ class Callee:
             executed=was_running,
         )
         self._answer(invocation, reply, now)
-        self._start_waiting()
+        self._start_waiting(now)
 
     # Commands
 
@@ -182,6 +200,12 @@ class Callee:
         """Serve nothing ever again."""
         self._is_stopped = True
         self.pause(now)
+
+    def adopt_span(self, number: int, span: bytes) -> None:
+        """The program has a span of its own for a running invocation: its hop goes by that."""
+        invocation = self._served.get(number)
+        if invocation is not None:
+            invocation.span = span
 
     # Questions
 
@@ -228,13 +252,26 @@ class Callee:
         self._last_number += 1
         deadline = now + request.remaining_ms / 1000
         invocation = Invocation(self._last_number, link, node, life, request, deadline, bulkhead)
+        invocation.accepted_at = now
+        invocation.trace, invocation.parent, invocation.trace_flags = self._context(request)
+        invocation.span = served_span(request.message_id, request.attempt)
         self._served.add(invocation)
         self._timers.set(InvocationDue(invocation.number), deadline)
         self._counters.add("calls.accepted")
         if may_start:
-            self._start(invocation)
+            self._start(invocation, now)
         else:
             self._bulkheads.wait(invocation)
+
+    def _context(self, request: Request) -> TraceContext:
+        """The trace that a request belongs to; one that names none, or none that can be read, begins one."""
+        if request.traceparent is not None:
+            context = read_traceparent(request.traceparent)
+            if context is not None:
+                return context
+            self._counters.add("calls.traceparent_malformed")
+        message_id = request.message_id
+        return TraceContext(message_id, asked_span(message_id, request.attempt), SAMPLED)
 
     def _refuse(
         self,
@@ -247,13 +284,15 @@ class Callee:
         now: float,
     ) -> None:
         self._counters.add(f"calls.refused.{int(code)}")
+        self._hops.refused(node, request, code, detail, now)
         reply = Reply(message_id=request.message_id, code=code, detail=clip(detail), executed=False)
         self._send(link, node, life, reply, now + request.remaining_ms / 1000, now)
 
     # Running
 
-    def _start(self, invocation: Invocation) -> None:
+    def _start(self, invocation: Invocation, now: float) -> None:
         invocation.move(InvocationInput.STARTED)
+        invocation.begun_at = now
         self._bulkheads.start(invocation)
         request = invocation.request
         self._effects.add(
@@ -267,26 +306,18 @@ class Callee:
                 message_id=request.message_id,
                 deadline=invocation.deadline,
                 attempt=request.attempt,
-                session_id=request.session_id,
+                session_id=request.session_id or invocation.trace,
                 idempotency_key=request.idempotency_key,
-                traceparent=self._traceparent(request),
+                traceparent=write_traceparent(invocation.trace, invocation.span, invocation.trace_flags),
                 path=(*request.path, request.agent),
                 hops_left=request.hops_left - 1,
             )
         )
 
-    def _traceparent(self, request: Request) -> str | None:
-        """The trace context of a request, if it is well formed."""
-        text = request.traceparent
-        if text is not None and read_traceparent(text) is None:
-            self._counters.add("calls.traceparent_malformed")
-            return None
-        return text
-
-    def _start_waiting(self) -> None:
+    def _start_waiting(self, now: float) -> None:
         """Give free places to those who wait, one bulkhead after the other."""
         while (invocation := self._bulkheads.take_next()) is not None:
-            self._start(invocation)
+            self._start(invocation, now)
 
     # Ends
 
@@ -319,6 +350,7 @@ class Callee:
         self._answer(invocation, reply, now)
 
     def _answer(self, invocation: Invocation, reply: Reply, now: float) -> None:
+        self._hops.served(invocation, reply.code, reply.detail, now, reply)
         self._send(invocation.link, invocation.node, invocation.life, reply, invocation.deadline, now)
 
     def _send(

@@ -16,10 +16,11 @@ from reachp2p.core.calls.call import LOCAL, REFUSALS_WORTH_A_RETRY, Call, CallDu
 from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.checks import capability_of, check_spec
 from reachp2p.core.calls.ends import Ends
+from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.pending import PendingCalls
 from reachp2p.core.calls.tasks import Tasks
 from reachp2p.core.calls.times import times_of
-from reachp2p.core.calls.trace import TraceContext, new_trace, read_traceparent
+from reachp2p.core.calls.trace import read_traceparent
 from reachp2p.core.commands import CallSpec, Lasting
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Effects
@@ -51,6 +52,7 @@ class Caller:
         unreached: Unreached,
         links: Links,
         callee: Callee,
+        hops: HopStore,
         addresses: Callable[[NodeId], Sequence[Address]],
         entropy: Entropy,
         effects: Effects,
@@ -63,6 +65,7 @@ class Caller:
         self._router = router
         self._unreached = unreached
         self._links = links
+        self._hops = hops
         self._entropy = entropy
         self._effects = effects
         self._timers = timers
@@ -70,7 +73,7 @@ class Caller:
         self._pending = PendingCalls(protocol.pending_calls_max)
         self.tasks = Tasks(protocol.tasks_max, protocol.task_keep, self._pending.get, timers, counters)
         """Calls that go on without anybody who waits, and how they ended."""
-        self._ends = Ends(self._pending, self.tasks, effects, timers, counters)
+        self._ends = Ends(self._pending, self.tasks, hops, effects, timers, counters)
         self._attempts = Attempts(
             protocol,
             own=own,
@@ -81,6 +84,7 @@ class Caller:
             addresses=addresses,
             pending=self._pending,
             ends=self._ends,
+            hops=hops,
             timers=timers,
             counters=counters,
         )
@@ -118,21 +122,23 @@ class Caller:
         )
         if spec.lasting is Lasting.TASK and not self.tasks.begin(call.id):
             raise CallFailed(ErrorCode.REFUSED_FULL, f"{len(self.tasks)} tasks of this node run already")
-        call.trace = self._trace(call)
+        self._trace(call)
         self._pending.add(call)
         self._counters.add("calls.started")
         self._attempts.start(call, now)
         return call.id
 
-    def _trace(self, call: Call) -> TraceContext | None:
-        """The trace that a call belongs to."""
+    def _trace(self, call: Call) -> None:
+        """Its place in a trace; without a trace context it begins one, named by its message id."""
+        call.trace = call.id
         text = call.spec.traceparent
         if text is not None:
-            trace = read_traceparent(text)
-            if trace is not None:
-                return trace
-            self._counters.add("calls.traceparent_malformed")
-        return new_trace(call.id) if call.spec.traced else None
+            context = read_traceparent(text)
+            if context is None:
+                self._counters.add("calls.traceparent_malformed")
+            else:
+                call.trace, call.parent, call.trace_flags = context
+                call.span = call.spec.span
 
     def cancel(self, call: bytes, now: float) -> bool:
         """End a call as cancelled (1402) and stop its handler; false if it has ended already."""
@@ -180,6 +186,7 @@ class Caller:
             self._counters.add("calls.reply_unmatched")  # it was cancelled, timed out, or retried elsewhere
             return
         code = reply.code
+        call.reply = reply
         if code == 0:
             if len(reply.payload) > self._protocol.payload_max:
                 self._ends.end(call, ErrorCode.PAYLOAD_TOO_LARGE, "the reply is larger than the limit", now)
@@ -276,7 +283,9 @@ class Caller:
             call.attempt_until = (
                 inf  # if nobody else can be asked, the attempt keeps all the time that is left
             )
-            if call.may_switch and self._attempts.switch(call, now):
+            if call.may_switch and self._attempts.switch(
+                call, ErrorCode.DEADLINE_EXCEEDED, "no answer in its share of the time", now
+            ):
                 return
         self._timers.set(key, call.due_at)
 

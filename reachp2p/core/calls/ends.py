@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reachp2p.core.calls.call import Call, CallDue, CallInput
+from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.pending import PendingCalls
 from reachp2p.core.calls.tasks import Tasks
 from reachp2p.core.counters import Counters
@@ -16,9 +17,16 @@ class Ends:
     """Ends pending calls."""
 
     def __init__(
-        self, pending: PendingCalls, tasks: Tasks, effects: Effects, timers: Timers, counters: Counters
+        self,
+        pending: PendingCalls,
+        tasks: Tasks,
+        hops: HopStore,
+        effects: Effects,
+        timers: Timers,
+        counters: Counters,
     ) -> None:
         self._pending = pending
+        self._hops = hops
         self._tasks = tasks
         self._effects = effects
         self._timers = timers
@@ -31,6 +39,7 @@ class Ends:
         if call.may_have_run and code in RETRY_SAFE:
             detail = f"{detail} [{int(code)}]; an earlier attempt may have been executed"
             code = ErrorCode.OUTCOME_UNKNOWN
+        self._hops.asked(call, code, detail, now)
         call.move(CallInput.ENDED)
         self._pending.remove(call)
         self._timers.cancel(CallDue(call.id))

@@ -10,6 +10,7 @@ from enum import Enum
 
 import msgspec
 
+from reachp2p.core.calls.trace import SAMPLED
 from reachp2p.core.ids import Life, LinkId, NodeId
 from reachp2p.core.wire.messages import Request
 
@@ -62,6 +63,14 @@ class Invocation(msgspec.Struct, eq=False):
     deadline: float
     bulkhead: Bulkhead
     state: InvocationState = InvocationState.QUEUED
+    accepted_at: float = 0.0
+    begun_at: float | None = None
+    """When its handler was started."""
+    trace: bytes = b""
+    parent: bytes = b""
+    span: bytes = b""
+    """Its own span in `trace`; that of its caller's attempt is `parent`."""
+    trace_flags: str = SAMPLED
 
     def move(self, happened: InvocationInput) -> None:
         """Go where the table says; a pair that is not in it is a defect of ours."""

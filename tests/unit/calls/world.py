@@ -7,9 +7,11 @@ from collections.abc import Collection
 from reachp2p.core.calls.call import CallDue
 from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.caller import Caller
+from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.invocation import InvocationDue
 from reachp2p.core.calls.tasks import TasksDue
 from reachp2p.core.calls.waiting_replies import WaitingRepliesDue
+from reachp2p.core.clock import WallClock
 from reachp2p.core.commands import AgentSpec, CallSpec, CapabilitySpec, InvokeResult, RouteQuery
 from reachp2p.core.effects import CancelInvoke, Effect, Invoke, LinkEnd, Notify, ToLink
 from reachp2p.core.events import CallEnded, CallOutlasted, MemberState
@@ -63,11 +65,17 @@ class Node(Side):
         self.ended: list[CallEnded] = []
         self.outlasted: list[CallOutlasted] = []
         self.started: list[bytes] = []
+        clock = WallClock()
+        clock.report(world.WALL, 0.0)
+        self.hops = HopStore(
+            protocol, own=node, own_life=lambda: self.life, clock=clock, counters=self.counters
+        )
         self.callee = Callee(
             protocol,
             own_life=lambda: self.life if self.has_started else None,
             agents=self.agents,
             links=self.links,
+            hops=self.hops,
             effects=self.effects,
             timers=self.timers,
             counters=self.counters,
@@ -83,6 +91,7 @@ class Node(Side):
             unreached=Unreached(self.table, self.timers, self.counters),
             links=self.links,
             callee=self.callee,
+            hops=self.hops,
             addresses=world.addresses,
             entropy=CountingEntropy(f"calls {name}"),
             effects=self.effects,
@@ -234,6 +243,9 @@ class Node(Side):
 
 class World(Net):
     """All nodes of a test, and the one routing table they share."""
+
+    WALL = 1_700_000_000.0
+    """What all clocks say at the time 0."""
 
     def __init__(self) -> None:
         super().__init__()
