@@ -31,10 +31,13 @@ from reachp2p.core.registry.replica import Replica
 from reachp2p.core.registry.schemas import Schemas
 from reachp2p.core.registry.store import RecordStore
 from reachp2p.core.routing.access import AccessStage, Identity
+from reachp2p.core.routing.breakers import Breakers, BreakerStage
+from reachp2p.core.routing.measures import Measures
 from reachp2p.core.routing.router import Router
 from reachp2p.core.routing.stages import STAGES
 from reachp2p.core.routing.table import RoutingTable
 from reachp2p.core.routing.touch import Touch
+from reachp2p.core.routing.traffic import TrafficTable
 from reachp2p.core.routing.unreached import Unreached
 from reachp2p.core.routing.unsteady import Unsteady
 from reachp2p.core.settings import Settings
@@ -156,13 +159,17 @@ class Parts:
         self.snapshot = Snapshot(self.table, self.store, effects=effects, timers=timers, counters=counters)
 
         identity = Identity(node)
+        traffic = TrafficTable(counters)
         self.routing = RoutingTable(
             counters,
             virtual_nodes=protocol.virtual_nodes,
-            stages=(*STAGES[:-1], AccessStage(identity), STAGES[-1]),
+            stages=(*STAGES[:-1], AccessStage(identity), STAGES[-1], BreakerStage(traffic)),
             identity=identity,
         )
-        self.router = Router(self.routing, rng, counters)
+        self.breakers = Breakers(traffic, timers, counters)
+        self.breakers.changed = self.routing.reconsider
+        self.measures = Measures(traffic, settings.zone)
+        self.router = Router(self.routing, rng, counters, measures=self.measures, breakers=self.breakers)
         self.unreached = Unreached(self.routing, timers, counters)
         self.unsteady = Unsteady(self.routing, timers, counters, enabled=protocol.rules.damping)
         self.touch = Touch(

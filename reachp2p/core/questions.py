@@ -156,6 +156,7 @@ class Questions:
             "probe.rounds": len(parts.prober),
             "probe.relays": len(parts.relays),
             "routing.touch_marks": len(parts.touch),
+            "routing.traffic": len(parts.measures.traffic),
             **parts.routing.sizes(),
         }
         return {**parts.counters.snapshot(), **{f"size.{name}": n for name, n in gauges.items()}, **sizes}

@@ -86,6 +86,10 @@ class Protocol(msgspec.Struct, frozen=True):
     """Tasks of this node, running or ended."""
     attempt_fraction: float = 0.7
     """Share of the remaining time that one attempt may use while another is still possible."""
+    retry_percent: int = 20
+    """Second attempts that calls may have, in percent of all calls (Finagle's retry budget) …"""
+    retries_free: int = 10
+    """… and besides them so many a second, so that a quiet caller may retry, too."""
     hops_max: int = 10
     hops_kept_max: int = 32_768
     """Hops of calls that went well that a node keeps (docs/protocol/sessions.md); about 500 bytes each."""

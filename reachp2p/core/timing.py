@@ -25,6 +25,7 @@ from reachp2p.core.membership.probe import DirectProbeDue, ProbeDue, ProbeEnds
 from reachp2p.core.membership.relays import RelayEnds, RelayNackDue
 from reachp2p.core.parts import Parts
 from reachp2p.core.push_pull import FirstSyncDue, PushPull, PushPullDue
+from reachp2p.core.routing.breakers import BreakerDue
 from reachp2p.core.routing.unreached import UnreachedEnds
 from reachp2p.core.routing.unsteady import SteadyDue
 from reachp2p.core.snapshot import SnapshotDue
@@ -82,6 +83,7 @@ class Timing:
             WaitingRepliesDue: _at(parts.callee.on_waiting_replies_due),
             UnreachedEnds: self._on_unreached_ends,
             SteadyDue: parts.unsteady.on_timer,
+            BreakerDue: parts.breakers.on_timer,
             AskEnds: _at(parts.life.on_ask_ends),
             ChallengeDue: self._on_challenge_due,
             ChallengeEnds: _at(parts.life.on_challenge_ends),

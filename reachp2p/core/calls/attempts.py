@@ -6,9 +6,8 @@ executed goes to another instance, and so does what is declared repeatable; the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from math import inf
-from typing import Protocol as TypingProtocol
 
 from reachp2p.core.calls.call import ATTEMPTS_MAX, LOCAL, Call, CallDue, CallInput, CallState
 from reachp2p.core.calls.callee import Callee
@@ -16,24 +15,17 @@ from reachp2p.core.calls.checks import capability_of
 from reachp2p.core.calls.ends import Ends
 from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.pending import PendingCalls
+from reachp2p.core.calls.picker import Picker
 from reachp2p.core.calls.trace import asked_span, write_traceparent
-from reachp2p.core.commands import RouteQuery
 from reachp2p.core.counters import Counters
 from reachp2p.core.ids import Address, Life, LinkId, NodeId
 from reachp2p.core.links.table import Links
+from reachp2p.core.routing.budget import RetryBudget
 from reachp2p.core.routing.failure import RouteFailed
-from reachp2p.core.routing.instance import Instance
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
 from reachp2p.core.wire.messages import Cancel, Request
 from reachp2p.errors import ErrorCode
-
-
-class Picker(TypingProtocol):
-    """Chooses instances (`routing.router.Router`)."""
-
-    def pick(self, query: RouteQuery, exclude: Collection[NodeId] = ()) -> Instance:
-        """The instance for a query, on none of the nodes in `exclude`. Raises `RouteFailed`."""
 
 
 class Attempts:
@@ -52,6 +44,7 @@ class Attempts:
         pending: PendingCalls,
         ends: Ends,
         hops: HopStore,
+        budget: RetryBudget,
         timers: Timers,
         counters: Counters,
     ) -> None:
@@ -66,11 +59,13 @@ class Attempts:
         self._pending = pending
         self._ends = ends
         self._hops = hops
+        self._budget = budget
         self._timers = timers
         self._counters = counters
 
     def start(self, call: Call, now: float) -> None:
         """Ask the instance that was chosen."""
+        self._router.start(call.pick, now)
         call.attempts += 1
         call.attempt_at = now
         call.tried.append(call.node)
@@ -165,15 +160,21 @@ class Attempts:
 
     def switch(self, call: Call, code: int, detail: str, now: float, *, is_over: bool = False) -> bool:
         """Ask another instance instead, `code` and `detail` being how it went with this one; false, and nothing has
-        changed, if there is none."""
+        changed, if there is none or the retry budget is used up."""
         try:
-            instance = self._router.pick(call.spec.query, exclude=call.tried)
-            capability = capability_of(call.spec.query, instance)
+            pick = self._router.route(call.spec.query, call.tried, now)
+            capability = capability_of(pick.query, pick.instance)
         except RouteFailed:
+            return False
+        if call.asked and not self._budget.take(now):  # what was never sent costs nobody anything
+            self._counters.add("calls.retry_budget_empty")
             return False
         if not is_over:
             call.may_have_run = call.may_have_run or call.state is CallState.ASKED
             self.withdraw(call, now)
+        self._router.end(call.pick, code, now)
+        instance = pick.instance
+        call.pick = pick
         if call.state is CallState.LINKING:
             self._counters.add("calls.passed_over")  # it has seen nothing of this call
         self._hops.asked(call, code, detail, now)

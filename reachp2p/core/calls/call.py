@@ -10,6 +10,7 @@ import msgspec
 from reachp2p.core.calls.trace import SAMPLED
 from reachp2p.core.commands import CallSpec
 from reachp2p.core.ids import Life, LinkId, NodeId
+from reachp2p.core.routing.pick import Pick
 from reachp2p.core.wire.messages import Reply
 from reachp2p.errors import ErrorCode
 
@@ -79,6 +80,8 @@ class Call(msgspec.Struct, eq=False):
     agent: str
     capability: str
     repeatable: bool
+    pick: Pick
+    """The router's, of the present attempt."""
     started_at: float = 0.0
     limit: float = inf
     """When it becomes a task; infinite if it never does, or is one."""

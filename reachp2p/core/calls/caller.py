@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf
 
-from reachp2p.core.calls.attempts import Attempts, Picker
+from reachp2p.core.calls.attempts import Attempts
 from reachp2p.core.calls.call import LOCAL, REFUSALS_WORTH_A_RETRY, Call, CallDue, CallState
 from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.checks import capability_of, check_spec
 from reachp2p.core.calls.ends import Ends
 from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.pending import PendingCalls
+from reachp2p.core.calls.picker import Picker
 from reachp2p.core.calls.tasks import Tasks
 from reachp2p.core.calls.times import times_of
 from reachp2p.core.calls.trace import read_traceparent
@@ -28,6 +29,7 @@ from reachp2p.core.events import CallOutlasted
 from reachp2p.core.ids import MESSAGE_ID_BYTES, Address, Entropy, Life, LinkId, NodeId
 from reachp2p.core.links.outputs import LinkDown, LinkUp
 from reachp2p.core.links.table import Links
+from reachp2p.core.routing.budget import RetryBudget
 from reachp2p.core.routing.unreached import Unreached
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
@@ -71,9 +73,10 @@ class Caller:
         self._timers = timers
         self._counters = counters
         self._pending = PendingCalls(protocol.pending_calls_max)
+        self._budget = RetryBudget(protocol.retry_percent, protocol.retries_free)
         self.tasks = Tasks(protocol.tasks_max, protocol.task_keep, self._pending.get, timers, counters)
         """Calls that go on without anybody who waits, and how they ended."""
-        self._ends = Ends(self._pending, self.tasks, hops, effects, timers, counters)
+        self._ends = Ends(self._pending, self.tasks, hops, router, effects, timers, counters)
         self._attempts = Attempts(
             protocol,
             own=own,
@@ -85,6 +88,7 @@ class Caller:
             pending=self._pending,
             ends=self._ends,
             hops=hops,
+            budget=self._budget,
             timers=timers,
             counters=counters,
         )
@@ -104,8 +108,9 @@ class Caller:
             raise CallFailed(ErrorCode.NODE_LOST, "this node is leaving and starts no further calls")
         check_spec(spec, self._protocol)
         self._check_room(spec)
-        instance = self._router.pick(spec.query)
-        capability = capability_of(spec.query, instance)
+        pick = self._router.route(spec.query, (), now)
+        instance = pick.instance
+        capability = capability_of(pick.query, instance)
         info = instance.info.capabilities[capability]
         times = times_of(spec, info, instance, self._protocol)
         call = Call(
@@ -119,11 +124,13 @@ class Caller:
             agent=instance.agent,
             capability=capability,
             repeatable=info.repeatable,
+            pick=pick,
         )
         if spec.lasting is Lasting.TASK and not self.tasks.begin(call.id):
             raise CallFailed(ErrorCode.REFUSED_FULL, f"{len(self.tasks)} tasks of this node run already")
         self._trace(call)
         self._pending.add(call)
+        self._budget.on_request(now)
         self._counters.add("calls.started")
         self._attempts.start(call, now)
         return call.id

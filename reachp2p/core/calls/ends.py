@@ -5,6 +5,7 @@ from __future__ import annotations
 from reachp2p.core.calls.call import Call, CallDue, CallInput
 from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.pending import PendingCalls
+from reachp2p.core.calls.picker import Picker
 from reachp2p.core.calls.tasks import Tasks
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Effects
@@ -21,6 +22,7 @@ class Ends:
         pending: PendingCalls,
         tasks: Tasks,
         hops: HopStore,
+        router: Picker,
         effects: Effects,
         timers: Timers,
         counters: Counters,
@@ -28,6 +30,7 @@ class Ends:
         self._pending = pending
         self._hops = hops
         self._tasks = tasks
+        self._router = router
         self._effects = effects
         self._timers = timers
         self._counters = counters
@@ -36,6 +39,7 @@ class Ends:
         self, call: Call, code: int, detail: str, now: float, content_type: str = "", payload: bytes = b""
     ) -> None:
         """End `call`. A code that says "nothing was executed" becomes 1409 if an earlier attempt may have been."""
+        self._router.end(call.pick, code, now)
         if call.may_have_run and code in RETRY_SAFE:
             detail = f"{detail} [{int(code)}]; an earlier attempt may have been executed"
             code = ErrorCode.OUTCOME_UNKNOWN

@@ -49,7 +49,7 @@ def no_candidate(
     reasons: dict[str, int] = {}
     for instance in table.known(selector):
         verdict, stage = judge(table.stages, selector, instance)
-        if verdict is Verdict.REMOVE and stage is not None:
+        if verdict >= Verdict.WITHHOLD and stage is not None:
             reached, found, why = table.stages.index(stage), stage.code, stage.why(selector, instance)
         else:
             assert doubted or instance.node in exclude, "what is placed and was not tried is a candidate"

@@ -17,15 +17,22 @@ from reachp2p.core.commands import RouteQuery
 from reachp2p.core.ids import Rng
 from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.routing.instance import Instance
+from reachp2p.core.routing.measures import Measures
 from reachp2p.core.routing.pool import Candidates, Pool
+
+NOTHING_MEASURED = Measures()
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """What a policy sees: the query, its pool, and who is left after all stages and earlier attempts (never empty)."""
+    """What a policy sees: the query, its pool, who is left after all stages and earlier attempts (never empty), the
+    time, and what this node has measured.
+    """
 
     query: RouteQuery
     pool: Pool
     candidates: Candidates
+    now: float = 0.0
+    measures: Measures = NOTHING_MEASURED
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -51,6 +58,12 @@ class Policy(Protocol):
 
     def on_picked(self, choice: Choice, instance: Instance) -> None:
         """The call goes to `instance`: remember it, draw the next number."""
+
+    def on_started(self, choice: Choice, instance: Instance) -> None:
+        """The attempt that a pick has led to begins."""
+
+    def on_ended(self, choice: Choice, instance: Instance) -> None:
+        """It has ended, in whatever way; once for each `on_started`."""
 
     def account(self, choice: Choice, instance: Instance) -> Account:
         """Why `choose` gives `instance`. For people: may take its time."""

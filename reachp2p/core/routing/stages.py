@@ -1,16 +1,16 @@
 """The stages that decide who may be asked: one list, judged when something changes, never for each call.
 
-    match -> tags -> version -> liveness            (access, breaker and load take their places in the same list)
+    match -> tags -> version -> access -> liveness -> breaker
 
-A stage REMOVEs an instance (it is no candidate, and it is off the ring: placement counts it out), or says AVOID (it is
-skipped while another candidate exists, and it stays on the ring, so that a moment's doubt moves no key), or lets it
-pass. A stage whose judgement changes for a reason of its own (a breaker that opens) asks the table to judge again
-(`RoutingTable.reconsider`).
+A stage REMOVEs an instance (it is no candidate, and it is off the ring: placement counts it out), or lets it PASS.
+Between the two it keeps its place on the ring, so that a moment's doubt moves no key: AVOID skips it while another
+candidate exists, EJECT does so for a part of a pool only, WITHHOLD lets nobody ask it. A stage whose judgement
+changes for a reason of its own (a breaker that opens) asks the table to judge again (`RoutingTable.reconsider`).
 """
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import IntEnum
 from typing import Protocol
 
 import msgspec
@@ -47,12 +47,18 @@ class Selector(msgspec.Struct, frozen=True, gc=False):
         return f"{name} with {', '.join(f'{key}={value}' for key, value in self.tags)}" if self.tags else name
 
 
-class Verdict(Enum):
-    """What a stage says about an instance."""
+class Verdict(IntEnum):
+    """What a stage says about an instance; of several, the highest counts."""
 
-    PASS = "pass"
-    AVOID = "avoid"
-    REMOVE = "remove"
+    PASS = 0
+    EJECT = 1
+    """Skipped, if it is among the first tenth of its pool to be so, and not the last (`pool`)."""
+    AVOID = 2
+    """Skipped while another candidate exists; asked as a last resort."""
+    WITHHOLD = 3
+    """Not asked, not even as a last resort."""
+    REMOVE = 4
+    """Not asked, and off the ring."""
 
 
 class Stage(Protocol):
@@ -175,12 +181,14 @@ STAGES: tuple[Stage, ...] = (Match(), Tags(), Versions(), Liveness())
 
 
 def judge(stages: tuple[Stage, ...], selector: Selector, instance: Instance) -> tuple[Verdict, Stage | None]:
-    """The verdict of the whole list and the stage that gave it: the first that removes, else the first that avoids."""
-    avoider: Stage | None = None
+    """The verdict of the whole list and the stage that gave it: the first that removes, else the strictest."""
+    strictest, said_by = Verdict.PASS, None
     for stage in stages:
         verdict = stage.judge(selector, instance)
+        if verdict is Verdict.PASS:
+            continue
         if verdict is Verdict.REMOVE:
             return verdict, stage
-        if verdict is Verdict.AVOID and avoider is None:
-            avoider = stage
-    return (Verdict.PASS, None) if avoider is None else (Verdict.AVOID, avoider)
+        if verdict > strictest:
+            strictest, said_by = verdict, stage
+    return strictest, said_by

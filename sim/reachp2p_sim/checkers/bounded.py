@@ -16,6 +16,7 @@ from reachp2p.core.links.incoming import ASSEMBLIES_MAX
 from reachp2p.core.membership.contacts import BOOK_MAX
 from reachp2p.core.membership.relays import RELAYS_MAX
 from reachp2p.core.routing.table import POOLS_MAX
+from reachp2p.core.routing.traffic import TRAFFIC_MAX
 from reachp2p.core.settings import Protocol
 from reachp2p.core.trust.facts import CACHE_MAX
 from reachp2p_sim.checkers.base import Checker
@@ -32,7 +33,14 @@ TIMERS_EACH = 4
 def _timers(sizes: Mapping[str, int], _: Protocol) -> int:
     """A timer belongs to something that is counted, too."""
     owners = ("suspicions", "exchanges", "pending_calls", "links", "links.dials", "links.nodes")
-    more = ("calls.serving", "calls.bulkheads", "calls.replies_waiting", "probe.rounds", "probe.relays")
+    more = (
+        "calls.serving",
+        "calls.bulkheads",
+        "calls.replies_waiting",
+        "probe.rounds",
+        "probe.relays",
+        "routing.traffic",
+    )
     return TIMERS_FIXED + TIMERS_EACH * sum(sizes.get(f"size.{name}", 0) for name in (*owners, *more))
 
 
@@ -65,6 +73,7 @@ BOUNDS: dict[str, Callable[[Mapping[str, int], Protocol], int]] = {
     "size.probe.rounds": lambda sizes, _: sizes["size.members"] + 1,
     "size.probe.relays": lambda _, p: RELAYS_MAX,
     "size.routing.touch_marks": lambda sizes, _: sizes["size.members"],
+    "size.routing.traffic": lambda _, p: TRAFFIC_MAX + p.pending_calls_max,
     "size.routing.nodes": lambda sizes, _: sizes["size.members"] + 1,
     "size.routing.instances": lambda sizes, _: sizes["size.records"],
     "size.routing.capabilities": lambda sizes, p: sizes["size.records"] * p.records_per_node_max,

@@ -14,7 +14,7 @@ from reachp2p.core.counters import Counters
 from reachp2p.core.effects import LinkEnd, SendFrame
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import LinkId, NodeId
-from reachp2p.core.routing.instance import Instance
+from reachp2p.core.routing.pick import Pick
 from reachp2p.core.settings import Protocol
 from reachp2p.core.wire import codec
 from reachp2p.core.wire.limits import WireError
@@ -271,13 +271,13 @@ def test_a_dial_that_fails_marks_its_node_before_another_is_picked() -> None:
     world, a, b, c = trio()
     a.table.set_node(b.node, MemberState.ALIVE)
     picked: list[bool] = []
-    pick = world.router.pick
+    route = world.router.route
 
-    def notes(query: RouteQuery, exclude: Collection[NodeId] = ()) -> Instance:
+    def notes(query: RouteQuery, exclude: Collection[NodeId] = (), now: float = 0.0) -> Pick:
         picked.append(a.table.is_unreached(b.node))
-        return pick(query, exclude)
+        return route(query, exclude, now)
 
-    world.router.pick = notes  # type: ignore[method-assign]
+    world.router.route = notes  # type: ignore[method-assign]
     world.kill(b)
     a.call()
     world.run()
@@ -941,3 +941,54 @@ def test_nothing_is_sent_to_the_instance_that_was_passed_over() -> None:
 
 def test_a_spec_is_plain_data() -> None:
     assert CallSpec(query=RouteQuery(), payload=b"").hops_left is None
+
+
+def test_the_router_hears_how_every_attempt_has_ended() -> None:
+    world, a, b, c = trio(repeatable=True)
+    first = a.call()
+    world.run()
+    b.finish()
+    world.run()
+    assert world.router.ended == [(b.node, 0)]
+    second = a.call()
+    world.run()
+    world.lose(a, b)
+    c.finish(result=InvokeResult(code=1403, detail="raised"))
+    world.run()
+    assert world.router.ended[1:] == [(b.node, 1411), (c.node, 1403)]
+    third = a.call()
+    a.cancel(third)
+    assert world.router.ended[3:] == [(b.node, 1402)]
+    assert [a.end_of(call).code for call in (first, second, third)] == [0, 1403, 1402]
+    assert world.router.started == []
+
+
+def test_an_attempt_that_took_its_share_of_the_time_has_ended_late() -> None:
+    world, a, b, c = trio(repeatable=True)
+    a.call(timeout=10.0)
+    world.run()
+    world.sleep(7.5)
+    assert world.router.ended == [(b.node, 1401)]
+    assert [pick.instance.node for pick in world.router.started] == [c.node]
+
+
+def test_without_budget_no_second_instance_is_asked() -> None:
+    """B8.4: retries never become the load."""
+    world = World()
+    a, b, c = (world.node(name, protocol=Protocol(retries_free=0, retry_percent=50)) for name in "abc")
+    for node in (b, c):
+        node.offer(repeatable=True)
+        a.dial(node)
+    world.run()
+    codes = []
+    for _ in range(4):
+        call = a.call()
+        world.run()
+        b.finish(result=InvokeResult(code=ErrorCode.REFUSED_FULL, executed=False))
+        world.run()
+        if c.running:
+            c.finish()
+            world.run()
+        codes.append(a.end_of(call).code)
+    assert codes == [1406, 0, 1406, 0]
+    assert a.counters.value("calls.retry_budget_empty") == 2

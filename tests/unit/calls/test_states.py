@@ -12,6 +12,7 @@ from reachp2p.core.calls.call import Call, CallInput, CallState
 from reachp2p.core.calls.invocation import Bulkhead, Invocation, InvocationInput, InvocationState
 from reachp2p.core.commands import CallSpec, RouteQuery
 from reachp2p.core.ids import LinkId
+from reachp2p.core.routing.pick import Pick
 from reachp2p.core.wire.messages import Request
 from tests.unit.links.pair import life, node_id
 
@@ -27,6 +28,7 @@ def a_call(state: CallState) -> Call:
         agent="a/b",
         capability="c",
         repeatable=False,
+        pick=Pick(None, RouteQuery()),  # type: ignore[arg-type]
         state=state,
     )
 

@@ -19,6 +19,7 @@ from reachp2p.core.ids import Address, Life, NodeId
 from reachp2p.core.links.outputs import CallRejected, LinkDown, LinkMessage, LinkOutput, LinkUp
 from reachp2p.core.routing.failure import RouteFailed
 from reachp2p.core.routing.instance import CapabilityInfo, Instance, InstanceInfo
+from reachp2p.core.routing.pick import Pick
 from reachp2p.core.routing.table import RoutingTable
 from reachp2p.core.routing.unreached import Unreached
 from reachp2p.core.settings import Protocol
@@ -36,15 +37,28 @@ class Order:
 
     def __init__(self) -> None:
         self.instances: list[Instance] = []
+        self.started: list[Pick] = []
+        """Attempts in flight."""
+        self.ended: list[tuple[NodeId, int]] = []
+        """How the others have ended, in order."""
 
-    def pick(self, query: RouteQuery, exclude: Collection[NodeId] = ()) -> Instance:
+    def route(self, query: RouteQuery, exclude: Collection[NodeId] = (), now: float = 0.0) -> Pick:
         for instance in self.instances:
             is_meant = query.agent in (None, instance.agent) and (
                 query.capability is None or query.capability in instance.info.capabilities
             )
             if is_meant and instance.node not in exclude:
-                return instance
+                return Pick(instance, query)
         raise RouteFailed(ErrorCode.NO_HEALTHY_INSTANCE, "no instance is left")
+
+    def start(self, pick: Pick, now: float) -> None:
+        assert pick not in self.started, "an attempt begins once"
+        self.started.append(pick)
+
+    def end(self, pick: Pick, code: int, now: float, *, callers_fault: bool = False) -> None:
+        assert pick in self.started, "an attempt ends once, after it has begun"
+        self.started.remove(pick)
+        self.ended.append((pick.instance.node, int(code)))
 
 
 class Node(Side):
@@ -173,6 +187,7 @@ class Node(Side):
         found["busy"] = sum(
             self.caller.is_busy(n.node) or self.callee.is_busy(n.node) for n in self.world.nodes
         )
+        found["attempts"] = len(self.world.router.started)
         return {name: value for name, value in found.items() if value}
 
     @property
