@@ -18,6 +18,7 @@ from reachp2p.core.wire.messages import (
     Cancel,
     Chunk,
     Goodbye,
+    HopPage,
     Message,
     Reply,
     Request,
@@ -30,7 +31,7 @@ from reachp2p.core.wire.messages import (
     SyncWant,
 )
 
-ORDERED = frozenset({SyncOffer, SyncDigest, SyncWant, SyncDelta, SyncEnd, SchemaWant, SchemaBodies})
+ORDERED = frozenset({SyncOffer, SyncDigest, SyncWant, SyncDelta, SyncEnd, SchemaWant, SchemaBodies, HopPage})
 """Messages that keep their order among themselves even when some are large; other large ones may be overtaken."""
 
 PIECE_MAX = 16_384

@@ -425,6 +425,77 @@ class Publication(Message, frozen=True, kw_only=True):
     """How many further calls and events the chain may have."""
 
 
+# Sessions and traces (docs/protocol/sessions.md)
+
+Span = Annotated[bytes, Meta(min_length=8, max_length=8)]
+RecordedPayload = Annotated[bytes, Meta(max_length=65_536)]
+
+
+class HopEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One attempt of one call as the sender saw it. Which node the sender is, its link has proven. Items that a later
+    version appends are not looked at."""
+
+    served: bool
+    other: NodeIdField | None
+    session: MessageId
+    trace: MessageId
+    span: Span
+    parent: Span | None
+    message_id: MessageId
+    attempt: Annotated[int, Meta(ge=1, le=100)]
+    depth: Annotated[int, Meta(ge=0, le=64)]
+    agent: Text
+    capability: Text
+    started_ms: Counter
+    """By the wall clock of the sender."""
+    duration_us: Counter
+    queued_us: Counter
+    bytes_in: Counter
+    bytes_out: Counter
+    code: Annotated[int, Meta(ge=0, le=9_999)]
+    detail: Text
+    items: Counter
+    handed: bool
+    answered: bool
+    payload_in: RecordedPayload | None = None
+    payload_out: RecordedPayload | None = None
+
+
+class HopWant(Message, frozen=True, kw_only=True):
+    """Asks for recorded hops: of one session or trace, or all that fit; answered by `HopPage`s. `strays`: also calls
+    that began a trace of their own while the receiver served that session. `age_ms`: ended at most so long ago."""
+
+    NUMBER = 58
+    KEYS: ClassVar[dict[str, int]] = {
+        "query": 1, "session": 2, "strays": 3, "failed": 4, "age_ms": 5, "capability": 6, "agent": 7, "limit": 8,
+    }  # fmt: skip
+    query: Counter
+    session: MessageId | None = None
+    strays: bool = False
+    failed: bool = False
+    age_ms: Annotated[int, Meta(ge=1, le=86_400_000)] | None = None
+    capability: Text | None = None
+    agent: Text | None = None
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 1_000
+
+
+class HopPage(Message, frozen=True, kw_only=True):
+    """Part of the answer to a `HopWant`. The `last` one says how many hops fitted and were left out, since when (wall
+    clock) the sender records, and since when it has dropped nothing; `code` is not 0 if it does not answer."""
+
+    NUMBER = 59
+    KEYS: ClassVar[dict[str, int]] = {
+        "query": 1, "hops": 2, "last": 3, "left_out": 4, "since_ms": 5, "complete_since_ms": 6, "code": 7,
+    }  # fmt: skip
+    query: Counter
+    hops: Annotated[list[HopEntry], Meta(max_length=128)] = []
+    last: bool = False
+    left_out: Counter = 0
+    since_ms: Counter = 0
+    complete_since_ms: Counter = 0
+    code: Annotated[int, Meta(ge=0, le=9_999)] = 0
+
+
 # Larger bodies
 
 
@@ -448,5 +519,5 @@ MESSAGES: tuple[type[Message], ...] = (
     Ping, Ack, PingReq, Nack, RelayedAck, HeadUpdate, AccusationUpdate, RecordUpdate, HeadRequest, Challenge,
     ChallengeAnswer, Hello, HelloProof, Goodbye, ContactRequest, ContactAnswer, Chunk, SyncOffer, SyncDigest, SyncWant,
     SyncDelta, SyncEnd, Request, Reply, Cancel, StreamItem, StreamCredit, StreamEnd, StreamResume, Publication,
-    SchemaWant, SchemaBodies,
+    HopWant, HopPage, SchemaWant, SchemaBodies,
 )  # fmt: skip

@@ -26,7 +26,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "lives": ("Challenge", "ChallengeAnswer", "ContactRequest", "ContactAnswer"),
     "news": ("HeadUpdate", "AccusationUpdate", "RecordUpdate", "HeadRequest"),
     "sync": ("SyncOffer", "SyncDigest", "SyncWant", "SyncDelta", "SyncEnd"),
-    "calls": ("Request", "Reply", "Cancel", "SchemaWant", "SchemaBodies"),
+    "calls": ("Request", "Reply", "Cancel", "SchemaWant", "SchemaBodies", "HopWant", "HopPage"),
     "links": ("Hello", "HelloProof", "Goodbye", "Chunk"),
     "probes": ("Ping", "Ack", "PingReq", "Nack", "RelayedAck"),
 }

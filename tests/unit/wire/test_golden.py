@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from reachp2p.core.ids import Address, Life, NodeId
@@ -33,6 +34,9 @@ from reachp2p.core.wire.messages import (
     HeadUpdate,
     Hello,
     HelloProof,
+    HopEntry,
+    HopPage,
+    HopWant,
     Message,
     Nack,
     Ping,
@@ -66,6 +70,34 @@ NONCE = bytes(range(8))
 ID = bytes(range(100, 116))
 HASH = bytes(range(200, 216))
 EXTENSIONS = {128: "kept", 1_000: [1, {"a": None}], 2**32: b"\x00"}
+HOP = HopEntry(
+    served=True,
+    other=OTHER,
+    session=ID,
+    trace=bytes(range(16)),
+    span=b"span own",
+    parent=b"its call",
+    message_id=ID,
+    attempt=2,
+    depth=1,
+    agent="nlp/summarizer",
+    capability="text.summarize",
+    started_ms=1_700_000_000_123,
+    duration_us=1_500_000,
+    queued_us=24,
+    bytes_in=300,
+    bytes_out=70_000,
+    code=1403,
+    detail="ValueError: é",
+    items=0,
+    handed=True,
+    answered=True,
+    payload_in=b"{}",
+    payload_out=b"",
+)
+HOP_ALONE = msgspec.structs.replace(
+    HOP, served=False, other=None, parent=None, payload_in=None, payload_out=None
+)
 ENTRY = DigestEntry(NODE, LIFE, True, 3, 2**63 - 1, 24, True)
 
 FACTS: dict[str, Fact] = {
@@ -289,6 +321,34 @@ MESSAGE_EXAMPLES: dict[str, Message] = {
         session_id=HASH,
         traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
         hops_left=64,
+        extensions=EXTENSIONS,
+    ),
+    "HopWant": HopWant(query=1),
+    "HopWant full": HopWant(
+        query=2**40,
+        session=ID,
+        strays=True,
+        failed=True,
+        age_ms=86_400_000,
+        capability="text.summarize",
+        agent="nlp/summarizer",
+        limit=64,
+        extensions=EXTENSIONS,
+    ),
+    "HopPage": HopPage(query=1),
+    "HopPage full": HopPage(
+        query=2**40,
+        hops=[
+            HOP,
+            msgspec.structs.replace(
+                HOP, served=False, other=None, parent=None, payload_in=None, payload_out=None
+            ),
+        ],
+        last=True,
+        left_out=3,
+        since_ms=1_700_000_000_000,
+        complete_since_ms=1_700_000_000_001,
+        code=1410,
         extensions=EXTENSIONS,
     ),
     "SchemaWant": SchemaWant(hashes=[HASH, ID]),
