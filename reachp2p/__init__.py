@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from reachp2p.agent import Agent
     from reachp2p.context import Context
+    from reachp2p.core.commands import Rate
     from reachp2p.errors import (
+        BadRequest,
         CallFailed,
         ConfigurationInvalid,
         ErrorCode,
@@ -28,6 +30,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     "Agent": "reachp2p.agent",
+    "BadRequest": "reachp2p.errors",
     "CallFailed": "reachp2p.errors",
     "ConfigurationInvalid": "reachp2p.errors",
     "Context": "reachp2p.context",
@@ -35,6 +38,7 @@ _HOME = {
     "InvalidIdentifier": "reachp2p.errors",
     "Node": "reachp2p.runtime.node",
     "NodeError": "reachp2p.errors",
+    "Rate": "reachp2p.core.commands",
     "ReachError": "reachp2p.errors",
     "StillRunning": "reachp2p.runtime.tasks",
     "Task": "reachp2p.runtime.tasks",
@@ -43,6 +47,7 @@ _HOME = {
 
 __all__ = [
     "Agent",
+    "BadRequest",
     "CallFailed",
     "ConfigurationInvalid",
     "Context",
@@ -50,6 +55,7 @@ __all__ = [
     "InvalidIdentifier",
     "Node",
     "NodeError",
+    "Rate",
     "ReachError",
     "StillRunning",
     "Task",

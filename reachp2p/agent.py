@@ -17,7 +17,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from reachp2p._arguments import check_bool, check_text, shown, wrong
-from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult
+from reachp2p._limits import check_limits
+from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult, Rate
 from reachp2p.core.ids import check_agent_id, check_capability, check_tag_key, check_version
 from reachp2p.core.registry.access import check_access
 from reachp2p.errors import InvalidIdentifier, LocalProtocolError
@@ -50,8 +51,6 @@ TAGS_MAX = 32
 TAG_VALUE_MAX = 256
 DESCRIPTION_MAX = 4_096
 OWNER_MAX = 256
-CONCURRENCY_MAX = 100_000
-"""More than any process runs at once."""
 
 
 class Agent:
@@ -103,13 +102,16 @@ class Agent:
         timeout: float | None = None,
         task_timeout: float | None = None,
         concurrency: int = 64,
+        queue: int | None = None,
+        rate: Rate | None = None,
     ) -> Callable[[F], F]:
         """Offer the decorated function under `name`; the function itself stays as it is.
 
         `repeatable` says that running twice for one call does no harm, so that a call whose instance is lost is
         tried again elsewhere. `timeout` (seconds) is the synchronous limit of a call that names none: what takes longer
         goes on as a task, for `task_timeout` seconds (an hour by default) at most. `concurrency` bounds the calls that
-        run at once on one node; as many again may wait, further ones are refused (1406).
+        run at once on one node, `queue` those that may wait (as many, if not given); further ones are refused at once
+        (1406). `rate` bounds how fast each caller may call at each node, `Rate(10, burst=50)`; beyond it 1410.
         A call of a plain function that ends before the function does (its deadline, a cancellation) gives its place
         back while the thread goes on: what must never run twice at a time needs a lock of its own.
         """
@@ -117,23 +119,17 @@ class Agent:
             raise LocalProtocolError('name the capability: @agent.capability("text.summarize")')
         check_capability(check_text("capability", name, "text.summarize"))
         check_bool(f"capability {name!r}: repeatable", repeatable)
-        for what, seconds in (("timeout", timeout), ("task_timeout", task_timeout)):
-            if seconds is not None and not (_is_number(seconds) and 0 < seconds <= 86_400):
-                raise LocalProtocolError(
-                    f"capability {name!r}: {what} is seconds above 0 and at most 86,400, not {shown(seconds)}"
-                )
-        if (
-            isinstance(concurrency, bool)
-            or not isinstance(concurrency, int)
-            or not 1 <= concurrency <= CONCURRENCY_MAX
-        ):
-            raise LocalProtocolError(
-                f"capability {name!r}: concurrency is a whole number from 1 to {CONCURRENCY_MAX:,}, not "
-                f"{shown(concurrency)}"
-            )
+        limits = check_limits(
+            name,
+            timeout=timeout,
+            task_timeout=task_timeout,
+            concurrency=concurrency,
+            queue=queue,
+            rate=rate,
+        )
 
         def declare(function: F) -> F:
-            self._declare(name, function, description, repeatable, timeout, task_timeout, concurrency)
+            self._declare(name, function, description, repeatable, limits)
             return function
 
         return declare
@@ -172,9 +168,7 @@ class Agent:
         function: Callable[..., Any],
         description: str | None,
         repeatable: bool,
-        timeout: float | None,
-        task_timeout: float | None,
-        concurrency: int,
+        limits: Mapping[str, Any],
     ) -> None:
         # A node that only calls others needs no agent, and so none of what reads types and checks schemas (40 ms).
         from reachp2p._handler import Handler
@@ -199,9 +193,7 @@ class Agent:
             parameters=handler.parameters_schema,
             result=handler.result_schema,
             repeatable=repeatable,
-            timeout=None if timeout is None else float(timeout),
-            task_timeout=None if task_timeout is None else float(task_timeout),
-            concurrency_max=concurrency,
+            **limits,
         )
         self._handlers[name] = handler
 
@@ -250,10 +242,6 @@ def _check_percent(percent: int | None, tags: Mapping[str, str]) -> int | None:
     if tags.get("release") != "candidate":
         raise InvalidIdentifier('candidate_percent is for agents with the tag release="candidate"')
     return percent
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _place(function: Callable[..., Any]) -> str:

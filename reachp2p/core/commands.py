@@ -7,6 +7,15 @@ from enum import Enum
 import msgspec
 
 
+class Rate(msgspec.Struct, frozen=True):
+    """How fast one caller may call a capability at one instance: `burst` at once, then `per_second`; beyond it 1410."""
+
+    per_second: float = 10.0
+    burst: int = 50
+    per: str = "node"
+    """`node`: each calling node; `namespace`: all nodes whose agents of one namespace call, together."""
+
+
 class CapabilitySpec(msgspec.Struct, frozen=True, kw_only=True):
     """One capability as its agent declares it. Schemas are the exact bytes of JSON Schema 2020-12 documents."""
 
@@ -21,7 +30,11 @@ class CapabilitySpec(msgspec.Struct, frozen=True, kw_only=True):
     task_timeout: float | None = None
     """Seconds; the deadline of a call that goes on as a task."""
     concurrency_max: int = 64
-    """Handlers of this capability at once on this node; further ones wait in a queue of that length, then 1406."""
+    """Handlers of this capability at once on this node."""
+    queue_max: int | None = None
+    """Requests that may wait for a handler, beyond them 1406; None: as many as `concurrency_max`."""
+    rate: Rate | None = None
+    """None: no limit."""
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,3 +113,5 @@ class InvokeResult(msgspec.Struct, frozen=True, kw_only=True):
     payload: bytes = b""
     detail: str = ""
     executed: bool = True
+    caller_fault: bool = False
+    """The handler says that the caller is at fault (`errors.BadRequest`)."""

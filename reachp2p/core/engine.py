@@ -37,7 +37,7 @@ from reachp2p.core.timing import DrainEnds, LeftSpread, Timing
 from reachp2p.core.trust.facts import Checked
 from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p.core.upkeep import Upkeep
-from reachp2p.core.views import AgentView, Explanation, MemberView
+from reachp2p.core.views import AgentView, BulkheadView, Explanation, MemberView
 from reachp2p.core.wire.engine_codec import CODEC, Codec
 from reachp2p.core.wire.facts import Head
 from reachp2p.core.wire.messages import DigestEntry, HeadUpdate, Request
@@ -281,6 +281,10 @@ class Engine:
     def tasks(self) -> list[TaskView]:
         """All tasks that are known: those that run, then those that have ended."""
         return self._parts.caller.tasks.all()
+
+    def bulkheads(self) -> list[BulkheadView]:
+        """How full each capability that is offered here is, in the order in which they were declared."""
+        return self._parts.callee.bulkheads()
 
     def leave(self, now: float, timeout: float = DRAIN_TIMEOUT) -> None:
         """Drain and say goodbye: withdraw agents, refuse new work, finish what runs (at most `timeout` seconds), spread

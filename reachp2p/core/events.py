@@ -95,6 +95,10 @@ class CallEnded(Event, frozen=True, kw_only=True):
     node: NodeId | None
     agent: str | None
     attempts: int
+    caller_fault: bool = False
+    """The handler says that the caller is at fault: nothing is wrong with the instance."""
+    retry_after: float | None = None
+    """Seconds after which the instance would take another call (1410)."""
 
 
 class CallOutlasted(Event, frozen=True, kw_only=True):

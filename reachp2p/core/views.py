@@ -39,6 +39,17 @@ class CapabilityView(msgspec.Struct, frozen=True, kw_only=True):
     """Hash of the JSON Schema, or None."""
 
 
+class BulkheadView(msgspec.Struct, frozen=True, kw_only=True):
+    """How full the bulkhead of one capability of this node is: what runs, what waits, and the limits of both."""
+
+    agent: str
+    capability: str
+    running: int
+    waiting: int
+    concurrency: int
+    queue: int
+
+
 class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     """One agent as one node offers it (an instance)."""
 

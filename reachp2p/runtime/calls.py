@@ -152,4 +152,6 @@ def _failed(target: str, ended: CallEnded) -> CallFailed:
         node=None if ended.node is None else short(ended.node),
         attempts=ended.attempts,
         detail=detail or None,
+        caller_fault=ended.caller_fault,
+        retry_after=ended.retry_after,
     )

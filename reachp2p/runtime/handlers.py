@@ -7,6 +7,7 @@ exactly once, unless it has cancelled the invocation itself.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeAlias
 
@@ -17,16 +18,21 @@ from reachp2p.core.commands import InvokeResult
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Invoke
 from reachp2p.core.ids import NodeId
-from reachp2p.errors import ErrorCode, ReachError
+from reachp2p.errors import BadRequest, ErrorCode, ReachError
 from reachp2p.runtime.exception_groups import only_cancelled, sole
 from reachp2p.runtime.failures import FailureLog
 from reachp2p.runtime.serving import begin
 from reachp2p.runtime.text import plain
 
 DETAIL_MAX = 1_000
+"""Characters of an exception's text that travel to the caller (a reply's detail holds 4,096)."""
+OVERDUE_MAX = 256
+"""Handlers that may go on after their calls have ended: four capabilities of the usual `concurrency`."""
 TOLD_OF_A_GROUP = 5
 """Exceptions of one group that are told to the caller; of more, only their number."""
-"""Characters of an exception's text that travel to the caller (a reply's detail holds 4,096)."""
+
+
+logger = logging.getLogger("reachp2p.handlers")
 
 
 class InvokeContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,6 +73,13 @@ class Handlers:
         self._failures = FailureLog(nursery)
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._running: dict[int, trio.CancelScope] = {}
+        self._tasks = 0
+        self._has_told_overdue = False
+
+    @property
+    def overdue(self) -> int:
+        """How many handlers go on although their call has ended and they were cancelled."""
+        return self._tasks - len(self._running)
 
     @property
     def running(self) -> int:
@@ -86,6 +99,10 @@ class Handlers:
 
     def start(self, invoke: Invoke) -> None:
         """Begin one invocation; never blocks."""
+        if self.overdue >= OVERDUE_MAX:
+            self._refuse(invoke)
+            return
+        self._tasks += 1
         scope = trio.CancelScope(deadline=invoke.deadline)
         self._running[invoke.invocation] = scope
         self._nursery.start_soon(self._run, invoke, scope, name=f"{invoke.agent} {invoke.capability}")
@@ -97,6 +114,19 @@ class Handlers:
             self._counters.add("invocations.cancelled")
             scope.cancel(reason=reason)
 
+    def _refuse(self, invoke: Invoke) -> None:
+        """Handlers that ignore their cancellation have filled the node: start no more until some have ended."""
+        self._counters.add("invocations.refused")
+        text = f"{self.overdue} handlers of this node go on although their calls have ended"
+        if not self._has_told_overdue:
+            self._has_told_overdue = True
+            logger.warning(
+                "%s: further calls are refused (1406). A handler that catches trio.Cancelled must raise it again",
+                text,
+            )
+        result = InvokeResult(code=ErrorCode.REFUSED_FULL, detail=text, executed=False)
+        self._sink.invoke_ended(invoke.invocation, result)
+
     async def _run(self, invoke: Invoke, scope: trio.CancelScope) -> None:
         result: InvokeResult | None = None
         try:
@@ -105,6 +135,7 @@ class Handlers:
         finally:
             # Also when the node itself is being cancelled: then nobody is told, because nobody is left to tell.
             is_awaited = self._running.pop(invoke.invocation, None) is not None
+            self._tasks -= 1
         if not is_awaited:
             return
         if result is None:
@@ -150,6 +181,12 @@ class Handlers:
         except BaseException as error:  # SystemExit and groups of cancellations are ends like others
             if _is_cancelled() and only_cancelled(error):
                 raise
+            found = sole(error)
+            if isinstance(found, BadRequest):
+                self._counters.add("invocations.bad_request")
+                return InvokeResult(
+                    code=ErrorCode.HANDLER_FAILED, detail=plain(found.message, DETAIL_MAX), caller_fault=True
+                )
             return self._failed(invoke, _said(error), error)
         finally:
             serving.is_over = True

@@ -34,7 +34,7 @@ from reachp2p.core.events import (
 )
 from reachp2p.core.ids import Address, Life, NodeId, check_agent_id, check_capability
 from reachp2p.core.settings import Protocol
-from reachp2p.core.views import AgentView, Explanation, MemberView
+from reachp2p.core.views import AgentView, BulkheadView, Explanation, MemberView
 from reachp2p.errors import CallFailed, LocalProtocolError
 from reachp2p.runtime.calling import Calling
 from reachp2p.runtime.event_log import EventLog
@@ -304,6 +304,10 @@ class Node(Calling):
         """All instances of all agents as this node sees them."""
         return self._driver.engine.agents()
 
+    def bulkheads(self) -> list[BulkheadView]:
+        """How full each capability that this node offers is: what runs, what waits, and the limits of both."""
+        return self._driver.engine.bulkheads()
+
     def view_hash(self) -> bytes:
         """Hash over everything this node holds: two nodes with equal views have equal hashes."""
         return self._driver.engine.view_hash()
@@ -338,6 +342,7 @@ class Node(Calling):
                 "size.runtime_link_bytes": outlets.links.queued_bytes,
                 "size.runtime_storage_queue": outlets.storage.waiting,
                 "size.runtime_invocations": outlets.handlers.running,
+                "size.runtime_invocations_overdue": outlets.handlers.overdue,
                 "size.runtime_calls": len(self._calls),
             }
         return dict(sorted(counts.items()))

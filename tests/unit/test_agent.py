@@ -16,7 +16,7 @@ import msgspec
 import pytest
 import trio
 
-from reachp2p import Agent, Context, InvalidIdentifier
+from reachp2p import Agent, Context, InvalidIdentifier, Rate
 from reachp2p.core.commands import InvokeResult
 from reachp2p.core.counters import Counters
 from reachp2p.core.ids import NodeId
@@ -114,7 +114,15 @@ def test_a_declaration_becomes_a_spec() -> None:
         "nlp/summarizer", version="1.2.0", tags={"env": "prod"}, description="Makes it short", weight=2
     )
 
-    @agent.capability("text.summarize", repeatable=True, timeout=5, concurrency=3)
+    @agent.capability(
+        "text.summarize",
+        repeatable=True,
+        timeout=5,
+        task_timeout=60,
+        concurrency=3,
+        queue=0,
+        rate=Rate(5, burst=9),
+    )
     async def summarize(text: str, sentences: int = 3) -> dict[str, Any]:
         """Extractive summary of a text.
 
@@ -135,6 +143,7 @@ def test_a_declaration_becomes_a_spec() -> None:
     (capability,) = spec.capabilities
     assert (capability.name, capability.description) == ("text.summarize", "Extractive summary of a text.")
     assert (capability.repeatable, capability.timeout, capability.concurrency_max) == (True, 5.0, 3)
+    assert (capability.task_timeout, capability.queue_max, capability.rate) == (60.0, 0, Rate(5, 9, "node"))
     assert capability.parameters == (
         b'{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{'
         b'"text":{"type":"string","description":"What to shorten."},'
@@ -202,6 +211,14 @@ def test_a_capability_is_declared_once_and_by_name() -> None:
         agent.capability("x.z", timeout=0)
     with pytest.raises(LocalProtocolError, match="concurrency"):
         agent.capability("x.z", concurrency=0)
+    for queue in (-1, 1.5, True, 100_001):
+        with pytest.raises(LocalProtocolError, match="queue is a whole number"):
+            agent.capability("x.z", queue=queue)  # type: ignore[arg-type]
+    with pytest.raises(LocalProtocolError, match="task_timeout"):
+        agent.capability("x.z", task_timeout=86_401)
+    for rate in (10, Rate(0), Rate(1, 0), Rate(1, 1, "agent"), Rate(1, True)):
+        with pytest.raises(LocalProtocolError, match="rate"):
+            agent.capability("x.z", rate=rate)  # type: ignore[arg-type]
     assert agent.capabilities == ("x.y",)
 
 

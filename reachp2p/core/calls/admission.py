@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from reachp2p.core.calls.rates import Buckets
 from reachp2p.core.commands import AgentSpec, CapabilitySpec
+from reachp2p.core.counters import Counters
 from reachp2p.core.ids import Life, NodeId
 from reachp2p.core.registry.access import ACCESS, may_call
 from reachp2p.core.settings import Protocol
@@ -16,7 +18,7 @@ Refusal = tuple[ErrorCode, str]
 
 
 class Admission:
-    """Judges requests by what they say and by what this node offers; keeps nothing."""
+    """Judges requests by what they say and by what this node offers; remembers how fast callers call (`Buckets`)."""
 
     def __init__(
         self,
@@ -24,9 +26,11 @@ class Admission:
         own_life: Callable[[], Life | None],
         agents: Mapping[str, AgentSpec],
         offered_by: Callable[[NodeId, Life], Collection[str]],
+        counters: Counters,
     ) -> None:
         """`agents` are those offered now, by id; `offered_by` says which agents a node offers in a life of its."""
         self._offered_by = offered_by
+        self._buckets = Buckets(counters)
         self._protocol = protocol
         self._own_life = own_life
         self._agents = agents
@@ -55,6 +59,25 @@ class Admission:
             ErrorCode.ACCESS_DENIED,
             f"{request.agent!r} is {spec.access}, and the calling node is not among its callers",
         )
+
+    @property
+    def buckets(self) -> int:
+        """Callers whose rate is remembered."""
+        return len(self._buckets)
+
+    def wait_for_token(
+        self, node: NodeId, life: Life, request: Request, spec: CapabilitySpec, now: float
+    ) -> float:
+        """Seconds until this caller may call this capability again; 0, and a token is taken, if it may now."""
+        rate = spec.rate
+        if rate is None:
+            return 0.0
+        caller: bytes | str = node
+        if rate.per == "namespace" and request.path:
+            agent = request.path[-1]
+            if agent in self._offered_by(node, life):  # its word counts for agents that it has signed for
+                caller = agent.partition("/")[0]
+        return self._buckets.take((request.agent, request.capability, caller), rate, now)
 
     def offered(self, request: Request) -> CapabilitySpec | None:
         """What is asked for, if it is offered here."""

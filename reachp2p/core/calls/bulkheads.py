@@ -7,6 +7,8 @@ bulkhead after the other, so that no capability starves the others.
 from __future__ import annotations
 
 from reachp2p.core.calls.invocation import Bulkhead, Invocation, InvocationState
+from reachp2p.core.commands import CapabilitySpec
+from reachp2p.core.views import BulkheadView
 
 QUEUED_BYTES_MAX = 67_108_864
 """Payloads of requests that wait for a place, over all capabilities: 64 of the largest; beyond it 1406."""
@@ -28,14 +30,28 @@ class Bulkheads:
     def __len__(self) -> int:
         return len(self._bulkheads)
 
-    def of(self, agent: str, capability: str, limit: int) -> Bulkhead:
-        """The bulkhead of a capability, with the limit it has now. It is kept when something enters it."""
-        key = (agent, capability)
+    def of(self, agent: str, spec: CapabilitySpec) -> Bulkhead:
+        """The bulkhead of a capability, with the limits it has now. It is kept when something enters it."""
+        key = (agent, spec.name)
+        limit = spec.concurrency_max
+        queue_limit = limit if spec.queue_max is None else spec.queue_max
         bulkhead = self._bulkheads.get(key)
         if bulkhead is None:
-            return Bulkhead(key, limit)
-        bulkhead.limit = limit
+            return Bulkhead(key, limit, queue_limit)
+        bulkhead.limit, bulkhead.queue_limit = limit, queue_limit
         return bulkhead
+
+    def view(self, agent: str, spec: CapabilitySpec) -> BulkheadView:
+        """How full the bulkhead of a capability is."""
+        bulkhead = self.of(agent, spec)
+        return BulkheadView(
+            agent=agent,
+            capability=spec.name,
+            running=bulkhead.running,
+            waiting=len(bulkhead.queue),
+            concurrency=bulkhead.limit,
+            queue=bulkhead.queue_limit,
+        )
 
     def may_start(self, bulkhead: Bulkhead) -> bool:
         """Whether a new request need not wait."""
@@ -43,7 +59,7 @@ class Bulkheads:
 
     def may_wait(self, bulkhead: Bulkhead, size: int) -> bool:
         """Whether a new request may wait, with a payload of so many bytes."""
-        return len(bulkhead.queue) < bulkhead.limit and self.queued_bytes + size <= QUEUED_BYTES_MAX
+        return len(bulkhead.queue) < bulkhead.queue_limit and self.queued_bytes + size <= QUEUED_BYTES_MAX
 
     def start(self, invocation: Invocation) -> None:
         """It takes a place."""

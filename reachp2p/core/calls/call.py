@@ -113,6 +113,8 @@ class Call(msgspec.Struct, eq=False):
     """Those among them that the request was handed to a link for."""
     may_have_run: bool = False
     """An earlier attempt may have been executed: whatever comes later, it is not safe to say that nothing was."""
+    retry_after: float | None = None
+    """Seconds after which the instance that refused last would take a call again."""
     tried: list[NodeId] = []
 
     def move(self, happened: CallInput) -> None:

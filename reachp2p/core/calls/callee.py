@@ -8,6 +8,7 @@ heard of) or has stopped says so in its replies, with the promise that it has ex
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from math import ceil
 
 from reachp2p.core.calls.admission import Admission, Refusal
 from reachp2p.core.calls.bulkheads import Bulkheads
@@ -33,6 +34,7 @@ from reachp2p.core.links.outputs import LinkDown
 from reachp2p.core.links.table import Links
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
+from reachp2p.core.views import BulkheadView
 from reachp2p.core.wire.codec import RejectedCall
 from reachp2p.core.wire.messages import Cancel, Reply, Request
 from reachp2p.errors import ErrorCode
@@ -56,12 +58,13 @@ class Callee:
     ) -> None:
         """`agents` are those offered now, by id; `offered_by` says which agents a node offers in a life of its."""
         self._protocol = protocol
+        self._agents = agents
         self._links = links
         self._hops = hops
         self._effects = effects
         self._timers = timers
         self._counters = counters
-        self._admission = Admission(protocol, own_life, agents, offered_by)
+        self._admission = Admission(protocol, own_life, agents, offered_by, counters)
         self._bulkheads = Bulkheads(protocol.invocations_max)
         self._served = Served()
         self._waiting_replies = WaitingReplies(links, timers, counters)
@@ -218,6 +221,14 @@ class Callee:
         """Whether something is being served for this node, or a reply to it waits."""
         return self._served.is_asking(node) or self._waiting_replies.waits_for(node)
 
+    def bulkheads(self) -> list[BulkheadView]:
+        """How full each capability that is offered is."""
+        return [
+            self._bulkheads.view(agent.agent, spec)
+            for agent in self._agents.values()
+            for spec in agent.capabilities
+        ]
+
     def gauges(self) -> dict[str, int]:
         """The sizes of what is bounded, by name."""
         return {
@@ -225,6 +236,7 @@ class Callee:
             "calls.running": self._bulkheads.running,
             "calls.queued_bytes": self._bulkheads.queued_bytes,
             "calls.bulkheads": len(self._bulkheads),
+            "calls.rates": self._admission.buckets,
             "calls.replies_waiting": len(self._waiting_replies),
             "calls.replies_waiting_bytes": self._waiting_replies.waiting_bytes,
         }
@@ -241,7 +253,16 @@ class Callee:
     def _admit(
         self, link: LinkId, node: NodeId, life: Life, request: Request, spec: CapabilitySpec, now: float
     ) -> None:
-        bulkhead = self._bulkheads.of(request.agent, request.capability, spec.concurrency_max)
+        wait = self._admission.wait_for_token(node, life, request, spec, now)
+        if wait:
+            assert spec.rate is not None, "only a rate makes callers wait"
+            detail = (
+                f"at most {spec.rate.per_second:g} calls of {request.capability!r} a second of one {spec.rate.per}; "
+                f"the next in {wait:.3f} s"
+            )
+            self._refuse(link, node, life, request, ErrorCode.RATE_LIMITED, detail, now, retry_after=wait)
+            return
+        bulkhead = self._bulkheads.of(request.agent, spec)
         may_start = self._bulkheads.may_start(bulkhead)
         if not may_start and not self._bulkheads.may_wait(bulkhead, len(request.payload)):
             detail = (
@@ -282,10 +303,18 @@ class Callee:
         code: ErrorCode,
         detail: str,
         now: float,
+        *,
+        retry_after: float = 0.0,
     ) -> None:
         self._counters.add(f"calls.refused.{int(code)}")
         self._hops.refused(node, request, code, detail, now)
-        reply = Reply(message_id=request.message_id, code=code, detail=clip(detail), executed=False)
+        reply = Reply(
+            message_id=request.message_id,
+            code=code,
+            detail=clip(detail),
+            executed=False,
+            retry_after_ms=ceil(min(retry_after, 86_400) * 1000) or None,
+        )
         self._send(link, node, life, reply, now + request.remaining_ms / 1000, now)
 
     # Running

@@ -36,10 +36,18 @@ class Ends:
         self._counters = counters
 
     def end(
-        self, call: Call, code: int, detail: str, now: float, content_type: str = "", payload: bytes = b""
+        self,
+        call: Call,
+        code: int,
+        detail: str,
+        now: float,
+        content_type: str = "",
+        payload: bytes = b"",
+        *,
+        caller_fault: bool = False,
     ) -> None:
         """End `call`. A code that says "nothing was executed" becomes 1409 if an earlier attempt may have been."""
-        self._router.end(call.pick, code, now)
+        self._router.end(call.pick, code, now, callers_fault=caller_fault)
         if call.may_have_run and code in RETRY_SAFE:
             detail = f"{detail} [{int(code)}]; an earlier attempt may have been executed"
             code = ErrorCode.OUTCOME_UNKNOWN
@@ -58,6 +66,8 @@ class Ends:
             node=call.node,
             agent=call.agent,
             attempts=call.attempts,
+            caller_fault=caller_fault,
+            retry_after=call.retry_after if code == ErrorCode.RATE_LIMITED else None,
         )
         self._tasks.on_ended(call, ended, now)
         self._effects.notify(ended)

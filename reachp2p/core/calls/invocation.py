@@ -84,9 +84,12 @@ class Bulkhead(msgspec.Struct, eq=False):
 
     key: tuple[str, str]
     limit: int
+    """Handlers at once."""
+    queue_limit: int = 0
+    """Requests that may wait."""
     running: int = 0
     queue: dict[int, Invocation] = {}
-    """Waiting invocations by number, the longest waiting first; at most `limit`."""
+    """Waiting invocations by number, the longest waiting first."""
 
     @property
     def has_place(self) -> bool:

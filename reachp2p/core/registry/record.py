@@ -61,6 +61,13 @@ def check_spec(spec: AgentSpec) -> None:
         _check_text(where, f"description of {capability.name}", capability.description, DESCRIPTION_MAX)
         if capability.concurrency_max < 1:
             raise InvalidIdentifier(f"{where}: concurrency of {capability.name} must be 1 or more")
+        if capability.queue_max is not None and capability.queue_max < 0:
+            raise InvalidIdentifier(f"{where}: the queue of {capability.name} must be 0 or more")
+        rate = capability.rate
+        if rate is not None and not (rate.per_second > 0 and rate.burst >= 1):
+            raise InvalidIdentifier(
+                f"{where}: the rate of {capability.name} must be above 0, its burst 1 or more"
+            )
         for what, seconds in (("timeout", capability.timeout), ("task_timeout", capability.task_timeout)):
             if seconds is not None and not 0.001 <= seconds <= 86_400:
                 raise InvalidIdentifier(

@@ -336,6 +336,7 @@ class Reply(Message, frozen=True, kw_only=True):
     NUMBER = 51
     KEYS: ClassVar[dict[str, int]] = {
         "message_id": 1, "code": 2, "content_type": 3, "payload": 4, "detail": 5, "executed": 6, "items": 7,
+        "caller_fault": 9, "retry_after_ms": 10,
     }  # fmt: skip
     message_id: MessageId
     code: Annotated[int, Meta(ge=0, le=9_999)] = 0
@@ -344,6 +345,10 @@ class Reply(Message, frozen=True, kw_only=True):
     detail: LongText = ""
     executed: bool = True
     items: Counter = 0
+    caller_fault: bool = False
+    """The handler says that the caller is at fault, so that this says nothing about the instance."""
+    retry_after_ms: Annotated[int, Meta(ge=1, le=86_400_000)] | None = None
+    """When the callee would take another call of this caller (1410)."""
 
 
 class Cancel(Message, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from reachp2p.core.calls.bulkheads import QUEUED_BYTES_MAX
+from reachp2p.core.calls.rates import BUCKETS_MAX
 from reachp2p.core.calls.tasks import RESULTS_BYTES_MAX
 from reachp2p.core.calls.waiting_replies import WAITING_BYTES_MAX
 from reachp2p.core.dissemination.anti_entropy import ANSWERED_MAX, INITIATED_MAX
@@ -65,6 +66,7 @@ BOUNDS: dict[str, Callable[[Mapping[str, int], Protocol], int]] = {
     "size.calls.serving": lambda _, p: p.pending_calls_max,
     "size.calls.queued_bytes": lambda _, p: QUEUED_BYTES_MAX,
     "size.calls.bulkheads": lambda _, p: p.records_per_node_max * p.invocations_max,
+    "size.calls.rates": lambda _, p: BUCKETS_MAX,
     "size.calls.replies_waiting": lambda _, p: p.pending_calls_max,
     "size.calls.replies_waiting_bytes": lambda _, p: WAITING_BYTES_MAX,
     "size.hops": lambda _, p: p.hops_kept_max,

@@ -77,6 +77,7 @@ def test_what_cannot_be_served_is_refused_at_once_and_surely_not_executed(
         (InvokeResult(code=1403, detail="ValueError: no"), (1403, b"", True)),
         (InvokeResult(code=1405, detail="/text: missing", executed=False), (1405, b"", False)),
         (InvokeResult(code=1403, payload=b"leftover of a failure"), (1403, b"", True)),
+        (InvokeResult(code=1403, detail="no such order", caller_fault=True), (1403, b"", True)),
         (InvokeResult(payload=b"x" * 1_001), (1404, b"", True)),
         (InvokeResult(payload=b"p", content_type="c" * 257), (1403, b"", True)),
         (InvokeResult(payload=b"p", content_type="text\x00"), (1403, b"", True)),
@@ -92,6 +93,7 @@ def test_each_ending_of_a_handler_is_one_reply(
     world.run()
     (reply,) = replies(a)
     assert (reply.code, reply.payload, reply.executed) == expected
+    assert reply.caller_fault is result.caller_fault
     assert b.leftovers == {}
 
 
@@ -167,6 +169,25 @@ def test_so_many_run_so_many_wait_and_the_next_is_told_at_once() -> None:
         b.finish()
     world.run()
     assert [reply.code for reply in replies(a)] == [1406, 0, 0, 0, 0]
+    assert b.leftovers == {}
+
+
+@pytest.mark.parametrize(("queue", "waiting"), [(0, 0), (1, 1), (3, 3), (None, 2)])
+def test_so_many_wait_as_the_capability_says(queue: int | None, waiting: int) -> None:
+    world = World()
+    a, b = world.node("a"), world.node("b")
+    b.offer(concurrency=2, queue=queue)
+    a.dial(b)
+    world.run()
+    for number in range(1, 8):
+        ask(a, b, number)
+    (view,) = b.callee.bulkheads()
+    assert (view.running, view.waiting, view.concurrency, view.queue) == (2, waiting, 2, waiting)
+    assert [reply.code for reply in replies(a)] == [ErrorCode.REFUSED_FULL] * (5 - waiting)
+    while b.running:
+        b.finish()
+    (view,) = b.callee.bulkheads()
+    assert (view.agent, view.capability, view.running, view.waiting) == (AGENT, CAPABILITY, 0, 0)
     assert b.leftovers == {}
 
 

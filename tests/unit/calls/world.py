@@ -12,7 +12,7 @@ from reachp2p.core.calls.invocation import InvocationDue
 from reachp2p.core.calls.tasks import TasksDue
 from reachp2p.core.calls.waiting_replies import WaitingRepliesDue
 from reachp2p.core.clock import WallClock
-from reachp2p.core.commands import AgentSpec, CallSpec, CapabilitySpec, InvokeResult, RouteQuery
+from reachp2p.core.commands import AgentSpec, CallSpec, CapabilitySpec, InvokeResult, Rate, RouteQuery
 from reachp2p.core.effects import CancelInvoke, Effect, Invoke, LinkEnd, Notify, ToLink
 from reachp2p.core.events import CallEnded, CallOutlasted, MemberState
 from reachp2p.core.ids import Address, Life, NodeId
@@ -130,9 +130,17 @@ class Node(Side):
         tier: str | None = None,
         timeout: float | None = None,
         task_timeout: float | None = None,
+        queue: int | None = None,
+        rate: Rate | None = None,
     ) -> None:
         """Offer an agent and tell everybody."""
-        spec = CapabilitySpec(name=capability, repeatable=repeatable, concurrency_max=concurrency)
+        spec = CapabilitySpec(
+            name=capability,
+            repeatable=repeatable,
+            concurrency_max=concurrency,
+            queue_max=queue,
+            rate=rate,
+        )
         info = CapabilityInfo(repeatable, timeout, task_timeout)
         tags = {} if tier is None else {"tier": tier}
         self.agents[agent] = AgentSpec(agent=agent, capabilities=(spec,))
@@ -183,6 +191,7 @@ class Node(Side):
     def leftovers(self) -> dict[str, int]:
         """Everything that should be zero once all calls have ended."""
         found = {"pending": self.caller.pending, "timers": 0, **self.callee.gauges()}
+        del found["calls.rates"]  # how fast others call is remembered on purpose
         found["timers"] = self.calls_due
         found["busy"] = sum(
             self.caller.is_busy(n.node) or self.callee.is_busy(n.node) for n in self.world.nodes

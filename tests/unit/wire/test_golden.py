@@ -301,6 +301,8 @@ MESSAGE_EXAMPLES: dict[str, Message] = {
         credit=2**24,
     ),
     "Reply stream": Reply(message_id=ID, items=2**40),
+    "Reply caller at fault": Reply(message_id=ID, code=1403, detail="no such order", caller_fault=True),
+    "Reply too fast": Reply(message_id=ID, code=1410, executed=False, retry_after_ms=100),
     "StreamItem": StreamItem(message_id=ID, offset=0, payload=b""),
     "StreamItem full": StreamItem(
         message_id=ID, offset=2**40, payload=b"x" * 300, content_type="text/plain", extensions=EXTENSIONS
