@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from reachp2p.core.calls.tasks import TaskView
 from reachp2p.core.commands import AgentSpec, CallSpec, InvokeResult, RouteQuery
 from reachp2p.core.consequences import Consequences
@@ -32,16 +34,17 @@ from reachp2p.core.recall import Recall
 from reachp2p.core.registry.record import RECORDS_BYTES_MAX
 from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.routing.failure import RouteFailed
+from reachp2p.core.routing.rules import RuleSet
 from reachp2p.core.settings import Settings
 from reachp2p.core.timing import DrainEnds, LeftSpread, Timing
 from reachp2p.core.trust.facts import Checked
 from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p.core.upkeep import Upkeep
-from reachp2p.core.views import AgentView, BulkheadView, Explanation, MemberView
+from reachp2p.core.views import AgentView, BulkheadView, Explanation, MemberView, RulesView
 from reachp2p.core.wire.engine_codec import CODEC, Codec
 from reachp2p.core.wire.facts import Head
 from reachp2p.core.wire.messages import DigestEntry, HeadUpdate, Request
-from reachp2p.errors import CallFailed, ConfigurationInvalid, ErrorCode
+from reachp2p.errors import CallFailed, ConfigurationInvalid, ErrorCode, LocalProtocolError
 
 LAG_NOTICED = 0.25
 """Seconds by which a timer may be late before this node doubts itself (half the probe time-out)."""
@@ -158,6 +161,8 @@ class Engine:
         for item in self._parts.transmitter.settled(ticket, durable=False):
             self._parts.effects.add(item)
         self._parts.snapshot.on_failed(ticket, now)
+        if self._parts.rules.on_failed(ticket):
+            self._parts.rule_spreading.on_write_failed(now)
         self._parts.effects.notify(StorageFailed(at=now, table=table, reason=reason))
         self._take_steps(self._parts.life.on_persist_failed(ticket, reason, now), now)
         self._settle(now)
@@ -171,6 +176,7 @@ class Engine:
                 self._is_loaded = True
         else:
             self._life_rows = (request, rows)
+            self._parts.rules.load(rows)
         if self._is_loaded and self._life_rows is not None:
             steps = self._parts.life.on_fetched(*self._life_rows, now)
             self._life_rows = None
@@ -236,6 +242,8 @@ class Engine:
     def register(self, spec: AgentSpec, now: float) -> int:
         """Offer an agent (or change it); returns its registry version, 0 before the node runs. Raises 1707 or 1704."""
         now = max(now, self._now)
+        if lacking := self._lacking(spec):
+            raise ConfigurationInvalid(lacking)
         record = self._parts.agents.register(spec, now)
         if record is None:
             return 0
@@ -244,6 +252,15 @@ class Engine:
             self._settle(now)
         return record.fact.version
 
+    def _lacking(self, spec: AgentSpec) -> str:
+        """Which tags a rule requires of an agent that has not got them, in words; nothing if there is none."""
+        capabilities = [one.name for one in spec.capabilities]
+        keys, origin = self._parts.rules.in_force.missing_tags(spec.agent, capabilities, spec.tags)
+        if not keys:
+            return ""
+        example = ", ".join(f'"{key}": "…"' for key in keys)
+        return f"agent {spec.agent} lacks what {origin} requires: tags={{{example}}}"
+
     def withdraw(self, agent: str, now: float) -> None:
         """Stop offering an agent. Raises `LocalProtocolError` if it is not offered."""
         now = max(now, self._now)
@@ -251,6 +268,28 @@ class Engine:
         if record is not None and self._parts.life.is_running:
             self._hearing.own_record(record, now)
             self._settle(now)
+
+    def set_own_rules(self, document: object, origin: str, now: float) -> bool:
+        """Go by these rules for this node alone, before those of the cluster; None: by none. Also before the start.
+
+        `document`: plain values as TOML has them, `origin`: their file. False if they are the same as before. Raises
+        `RulesInvalid` (1704) with all that is wrong, and nothing has changed.
+        """
+        now = max(now, self._now)
+        return self._parts.rules.set_own(document, origin, now)
+
+    def apply_rules(self, document: object, comment: str, now: float) -> int:
+        """Let the whole cluster go by these rules, in place of its former ones; returns their version.
+
+        Raises `RulesInvalid` (1704) with all that is wrong, and nothing has changed.
+        """
+        now = self._enter(now)
+        if not self._parts.life.is_running:
+            raise LocalProtocolError("rules can be applied to the cluster while this node runs")
+        record = self._parts.rules.apply(document, comment, now)
+        self._parts.rule_spreading.tell(record)
+        self._settle(now)
+        return record.fact.version
 
     def call(self, spec: CallSpec, now: float) -> bytes:
         """Start a call and return its id; it ends with one `CallEnded`. Raises `CallFailed` if nobody can be asked."""
@@ -367,6 +406,16 @@ class Engine:
     def routable(self, capability: str) -> list[NodeId]:
         """Nodes whose instances a call of `capability` would be offered now, in NodeId order."""
         return self._questions.routable(capability)
+
+    def rules(self) -> RulesView:
+        """The rules that this node goes by, and those that were applied to the cluster before."""
+        view = self._parts.rules.view()
+        unmet = [self._lacking(spec) for spec in self._parts.agents.specs.values()]
+        return msgspec.structs.replace(view, unmet=tuple(words for words in unmet if words))
+
+    def check_rules(self, document: object, origin: str) -> RuleSet:
+        """The rules that these plain values say, if this node could go by them. Raises `RulesInvalid` (1704)."""
+        return self._parts.rules.read(document, origin)
 
     def owners(
         self, capability: str, keys: Sequence[str]

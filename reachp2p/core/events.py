@@ -166,6 +166,24 @@ class StorageFailed(Event, frozen=True, kw_only=True):
     reason: str
 
 
+class RulesChanged(Event, frozen=True, kw_only=True):
+    """Other rules than before are in force here. `origin`: the file or record they are from; `version`: the record's.
+
+    `changes` is what is otherwise, a line each: text of whoever wrote the rules.
+    """
+
+    origin: str
+    version: int | None
+    changes: tuple[str, ...]
+
+
+class RulesRefused(Event, frozen=True, kw_only=True):
+    """Rules cannot be used here (1704), so those before them stay in force. `reason` may quote foreign text."""
+
+    origin: str
+    reason: str
+
+
 class NameShared(Event, frozen=True, kw_only=True):
     """Two keys use one display name; both are listed (once per pair of keys)."""
 

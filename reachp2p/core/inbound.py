@@ -49,6 +49,10 @@ from reachp2p.core.wire.messages import (
     RelayedAck,
     Reply,
     Request,
+    RulesBodies,
+    RulesList,
+    RulesNotice,
+    RulesWant,
     SchemaBodies,
     SchemaWant,
     SyncDelta,
@@ -89,6 +93,7 @@ class Inbound:
             AccusationUpdate: self._accusation_update,
             RecordUpdate: self._record_update,
             HeadRequest: self._head_request,
+            RulesNotice: self._rules_notice,
         }
         """What may come by datagram or by link, and who hears it: with source, life, the whole datagram (empty if it
         came by link) and time."""
@@ -211,6 +216,13 @@ class Inbound:
         for subject in request.subjects:
             self._hearing.answer_request(NodeId(subject), source, now)
 
+    def _rules_notice(self, notice: RulesNotice, source: Source, life: Life, data: bytes, now: float) -> None:
+        parts = self._parts
+        if parts.life.is_running and source.node in parts.table:
+            parts.rule_spreading.on_notice(notice, source.node, now)
+        else:
+            parts.counters.add("dropped.rules.stranger")
+
     def _ack(self, ack: Ack, source: Source, life: Life, data: bytes, now: float) -> None:
         parts = self._parts
         if ack.origin is not None and ack.origin != parts.own.node:
@@ -314,6 +326,7 @@ class Inbound:
         if parts.life.is_running:
             parts.contacts.joined(up.address, now)
             self._push_pull.on_link_up(up.link, up.node, now)
+            parts.rule_spreading.on_link_up(up.link, up.node)
         if member is not None and member.life == up.life:
             if up.address is not None:
                 member.answered_at(up.address)
@@ -379,11 +392,15 @@ class Inbound:
                     if isinstance(message, SyncOffer):  # whoever offers can ask somebody else at once
                         parts.links.send(heard.link, SyncEnd(exchange=message.exchange))
                     return
+                if isinstance(message, SyncOffer):
+                    parts.rule_spreading.on_offer(message, heard.link)
                 for output in parts.sync.on_message(heard.link, heard.node, message, now):
                     if isinstance(output, ExchangeOver):
                         self._push_pull.on_exchange_over(output, now)
                     else:
                         self._hearing.delta(output, source, now)
+            case RulesList() | RulesWant() | RulesBodies():
+                self._rules(message, heard.link, now)
             case ContactRequest():
                 self._introductions.on_request(message, source, now)
             case ContactAnswer():
@@ -396,3 +413,16 @@ class Inbound:
                     parts.schemas.learn(body)
             case _:
                 self._message(message, source, heard.life, b"", now)
+
+    def _rules(self, message: RulesList | RulesWant | RulesBodies, link: LinkId, now: float) -> None:
+        parts = self._parts
+        if not parts.life.is_running:
+            parts.counters.add("dropped.rules.not_running")
+            return
+        match message:
+            case RulesList():
+                parts.rule_spreading.on_list(message, link)
+            case RulesWant():
+                parts.rule_spreading.on_want(message, link)
+            case RulesBodies():
+                parts.rule_spreading.on_bodies(message, now, spreads=self._hearing.spreads)

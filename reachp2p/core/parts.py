@@ -34,6 +34,8 @@ from reachp2p.core.routing.access import AccessStage, Identity
 from reachp2p.core.routing.breakers import Breakers, BreakerStage
 from reachp2p.core.routing.measures import Measures
 from reachp2p.core.routing.router import Router
+from reachp2p.core.routing.rule_keeper import RuleKeeper
+from reachp2p.core.routing.rule_spreading import RuleSpreading
 from reachp2p.core.routing.stages import STAGES
 from reachp2p.core.routing.table import RoutingTable
 from reachp2p.core.routing.touch import Touch
@@ -155,7 +157,14 @@ class Parts:
         self.replica = Replica(
             self.own, self.table, self.store, self.detector, self.clock, protocol.clock_tolerance
         )
-        self.sync = AntiEntropy(self.replica, self.links.send, timers=timers, rng=rng, counters=counters)
+        self.sync = AntiEntropy(
+            self.replica,
+            self.links.send,
+            timers=timers,
+            rng=rng,
+            counters=counters,
+            extensions=lambda: self.rule_spreading.extensions(),
+        )
         self.snapshot = Snapshot(self.table, self.store, effects=effects, timers=timers, counters=counters)
 
         identity = Identity(node)
@@ -170,6 +179,24 @@ class Parts:
         self.breakers.changed = self.routing.reconsider
         self.measures = Measures(traffic, settings.zone)
         self.router = Router(self.routing, rng, counters, measures=self.measures, breakers=self.breakers)
+        self.rules = RuleKeeper(
+            node,
+            policies=lambda: self.router.policies,
+            signer=self.fact_signer,
+            checker=self.checker,
+            clock=self.clock,
+            effects=effects,
+            counters=counters,
+        )
+        self.rule_spreading = RuleSpreading(
+            self.rules,
+            links=self.links,
+            queue=self.queue,
+            addresses=self._addresses,
+            timers=timers,
+            counters=counters,
+            codec=codec,
+        )
         self.unreached = Unreached(self.routing, timers, counters)
         self.unsteady = Unsteady(self.routing, timers, counters, enabled=protocol.rules.damping)
         self.touch = Touch(

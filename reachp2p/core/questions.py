@@ -153,6 +153,7 @@ class Questions:
             **parts.links.gauges(),
             **parts.callee.gauges(),
             **parts.hops.gauges(),
+            **parts.rule_spreading.gauges(),
             "probe.rounds": len(parts.prober),
             "probe.relays": len(parts.relays),
             "routing.touch_marks": len(parts.touch),

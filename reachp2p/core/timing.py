@@ -26,6 +26,7 @@ from reachp2p.core.membership.relays import RelayEnds, RelayNackDue
 from reachp2p.core.parts import Parts
 from reachp2p.core.push_pull import FirstSyncDue, PushPull, PushPullDue
 from reachp2p.core.routing.breakers import BreakerDue
+from reachp2p.core.routing.rule_spreading import RulesDue
 from reachp2p.core.routing.unreached import UnreachedEnds
 from reachp2p.core.routing.unsteady import SteadyDue
 from reachp2p.core.snapshot import SnapshotDue
@@ -84,6 +85,7 @@ class Timing:
             UnreachedEnds: self._on_unreached_ends,
             SteadyDue: parts.unsteady.on_timer,
             BreakerDue: parts.breakers.on_timer,
+            RulesDue: _at(parts.rule_spreading.on_due),
             AskEnds: _at(parts.life.on_ask_ends),
             ChallengeDue: self._on_challenge_due,
             ChallengeEnds: _at(parts.life.on_challenge_ends),

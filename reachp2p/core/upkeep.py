@@ -96,6 +96,7 @@ class Upkeep:
             self._parts.timers.cancel(key)
         self._gossips = self._pulls_due = False
         self._push_pull.stop()
+        self._parts.rule_spreading.stop()
         self._parts.prober.stop()
         self._parts.relays.stop()
         self._parts.contacts.stop()

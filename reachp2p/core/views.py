@@ -102,3 +102,38 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     table_version: int
     ring_fingerprint: str | None
+
+
+class RuleLayerView(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules of one node alone."""
+
+    origin: str
+    """Their file."""
+    toml: str
+
+
+class RulesRecordView(msgspec.Struct, frozen=True, kw_only=True):
+    """Rules that were applied to the whole cluster."""
+
+    version: int
+    author: NodeId
+    digest: bytes
+    issued_at: int
+    """Unix seconds."""
+    comment: str
+    newest: bool
+    in_force: bool
+    """The newest that this node understands."""
+    refused: str
+    """Why this node cannot go by them, or nothing."""
+    toml: str
+    """Empty if they are refused."""
+
+
+class RulesView(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules that a node goes by: its own first, then those in force of the `history`, which is newest first."""
+
+    own: RuleLayerView | None
+    history: tuple[RulesRecordView, ...]
+    unmet: tuple[str, ...] = ()
+    """Agents of this node without a tag that a rule requires, in words: they were offered before it did."""

@@ -52,6 +52,11 @@ class Router:
         self._failures: dict[Selector, RouteFailed] = {}
         self._failures_version = table.version
 
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The names of the policies that there are."""
+        return tuple(self._policies)
+
     def pick(self, query: RouteQuery, exclude: Collection[NodeId] = (), now: float = 0.0) -> Instance:
         """`route` for those who make no attempt of it: the instance alone."""
         return self.route(query, exclude, now).instance

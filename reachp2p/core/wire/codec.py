@@ -20,7 +20,7 @@ import msgspec
 
 from reachp2p.core.ids import MESSAGE_ID_BYTES
 from reachp2p.core.wire.cose import head
-from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Fact, Head
+from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Fact, Head, RulesRecord
 from reachp2p.core.wire.limits import BYTES_MAX, DEPTH_MAX, INTEGER_MAX, WireError, load
 from reachp2p.core.wire.messages import EXTENSION_KEY_MIN, EXTENSIONS_MAX, MESSAGES, Message, Reply, Request
 from reachp2p.core.wire.plain import read_plain, write_plain
@@ -333,6 +333,6 @@ def _unless_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else convert(value)
 
 
-_SENT: tuple[type[Any], ...] = (*MESSAGES, Head, Accusation, AgentRecord, Capability)
+_SENT: tuple[type[Any], ...] = (*MESSAGES, Head, Accusation, AgentRecord, Capability, RulesRecord)
 _LAYOUTS: dict[type[Any], _Layout] = {kind: _Layout(kind) for kind in _SENT}
 _BY_NUMBER: dict[int, _Layout] = {kind.NUMBER: _LAYOUTS[kind] for kind in MESSAGES}

@@ -1,4 +1,4 @@
-"""What nodes sign: heads, accusations and agent records, as the payload of a COSE_Sign1 object.
+"""What nodes sign: heads, accusations, agent records and rules, as the payload of a COSE_Sign1 object.
 
 The signed bytes are kept and forwarded as they came; these structs are only how we read and write them. Like
 messages they are CBOR maps with integer keys, the same rule for unknown keys applies, and `KEYS` is append-only.
@@ -141,3 +141,17 @@ class AgentRecord(Fact, frozen=True, kw_only=True):
     """Of an exclusive agent, also when it is withdrawn; None of all others."""
     topics: Annotated[list[Text], Meta(max_length=PATTERNS_MAX)] = []
     """Patterns of the topics whose events this node wants for this agent (docs/protocol/events.md)."""
+
+
+class RulesRecord(Fact, frozen=True, kw_only=True):
+    """A rule set for the whole cluster. Signed by its `author`; of two the higher (version, author, digest) counts."""
+
+    PURPOSE = "rules"
+    KEYS: ClassVar[dict[str, int]] = {"author": 1, "version": 2, "issued_at": 3, "rules": 4, "comment": 5}
+    author: NodeIdField
+    version: Counter
+    issued_at: WallTime
+    """For people; nothing is judged by it."""
+    rules: Annotated[bytes, Meta(min_length=1, max_length=32_768)]
+    """Deterministic CBOR of its own, so that a version which does not know every word of it can pass it on."""
+    comment: Text = ""

@@ -149,6 +149,29 @@ class ChallengeAnswer(Message, frozen=True, kw_only=True):
     life: Life
 
 
+# Rules of the cluster (docs/protocol/rules.md); the bodies are below, because they need links
+
+
+class RulesEntry(
+    msgspec.Struct, frozen=True, order=True, array_like=True, forbid_unknown_fields=True, gc=False
+):
+    """Which rules record: what orders two of them, and the digest of its signed bytes."""
+
+    version: Counter
+    author: NodeIdField
+    digest: Hash
+
+
+class RulesNotice(Message, frozen=True, kw_only=True):
+    """There is this rules record; whoever lacks it asks the sender for it over a link."""
+
+    NUMBER = 12
+    KEYS: ClassVar[dict[str, int]] = {"version": 1, "author": 2, "digest": 3}
+    version: Counter
+    author: NodeIdField
+    digest: Hash
+
+
 # Links (docs/protocol/links.md)
 
 
@@ -520,9 +543,40 @@ class SchemaBodies(Message, frozen=True, kw_only=True):
     bodies: Annotated[list[Annotated[bytes, Meta(max_length=65_536)]], Meta(max_length=32)]
 
 
+# Rules of the cluster (docs/protocol/rules.md)
+
+RULES_KEY = 130
+"""Optional, in a `SyncOffer`: [version of the newest rules record held, hash over all that are held]."""
+RULE_RECORDS_MAX = 16
+
+
+class RulesList(Message, frozen=True, kw_only=True):
+    """The rules records that the sender holds, the oldest first; answered by `RulesWant` and `RulesBodies`."""
+
+    NUMBER = 62
+    KEYS: ClassVar[dict[str, int]] = {"entries": 1}
+    entries: Annotated[list[RulesEntry], Meta(max_length=RULE_RECORDS_MAX)] = []
+
+
+class RulesWant(Message, frozen=True, kw_only=True):
+    """Asks for rules records by the digests of their signed bytes."""
+
+    NUMBER = 63
+    KEYS: ClassVar[dict[str, int]] = {"digests": 1}
+    digests: Annotated[list[Hash], Meta(min_length=1, max_length=RULE_RECORDS_MAX)]
+
+
+class RulesBodies(Message, frozen=True, kw_only=True):
+    """Signed rules records; those that the sender does not hold are left out."""
+
+    NUMBER = 64
+    KEYS: ClassVar[dict[str, int]] = {"records": 1}
+    records: Annotated[list[Signed], Meta(max_length=RULE_RECORDS_MAX)] = []
+
+
 MESSAGES: tuple[type[Message], ...] = (
     Ping, Ack, PingReq, Nack, RelayedAck, HeadUpdate, AccusationUpdate, RecordUpdate, HeadRequest, Challenge,
     ChallengeAnswer, Hello, HelloProof, Goodbye, ContactRequest, ContactAnswer, Chunk, SyncOffer, SyncDigest, SyncWant,
     SyncDelta, SyncEnd, Request, Reply, Cancel, StreamItem, StreamCredit, StreamEnd, StreamResume, Publication,
-    HopWant, HopPage, SchemaWant, SchemaBodies,
+    HopWant, HopPage, SchemaWant, SchemaBodies, RulesNotice, RulesList, RulesWant, RulesBodies,
 )  # fmt: skip

@@ -16,6 +16,9 @@ from reachp2p.core.dissemination.anti_entropy import ANSWERED_MAX, INITIATED_MAX
 from reachp2p.core.links.incoming import ASSEMBLIES_MAX
 from reachp2p.core.membership.contacts import BOOK_MAX
 from reachp2p.core.membership.relays import RELAYS_MAX
+from reachp2p.core.routing.rule_book import HISTORY_MAX
+from reachp2p.core.routing.rule_spreading import WANTS_MAX
+from reachp2p.core.routing.rules import MEMORY_MAX
 from reachp2p.core.routing.table import POOLS_MAX
 from reachp2p.core.routing.traffic import TRAFFIC_MAX
 from reachp2p.core.settings import Protocol
@@ -72,6 +75,9 @@ BOUNDS: dict[str, Callable[[Mapping[str, int], Protocol], int]] = {
     "size.hops": lambda _, p: p.hops_kept_max,
     "size.hops.failed": lambda _, p: p.hops_failed_max,
     "size.hops.payload_bytes": lambda _, p: 2 * p.hop_payload_bytes_max,
+    "size.rules.book": lambda _, p: HISTORY_MAX,
+    "size.rules.wants": lambda _, p: WANTS_MAX,
+    "size.rules.memory": lambda _, p: MEMORY_MAX,
     "size.probe.rounds": lambda sizes, _: sizes["size.members"] + 1,
     "size.probe.relays": lambda _, p: RELAYS_MAX,
     "size.routing.touch_marks": lambda sizes, _: sizes["size.members"],

@@ -21,12 +21,12 @@ import pytest
 from pycddl import Schema, ValidationError  # type: ignore[import-untyped]
 
 from reachp2p.core.wire.codec import pack_messages
-from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Head
+from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Head, RulesRecord
 from reachp2p.core.wire.messages import MESSAGES
 
 CDDL = (Path(__file__).resolve().parents[3] / "docs" / "protocol" / "wire.cddl").read_text()
 GOLDEN: dict[str, str] = json.loads(Path(__file__).with_name("golden.json").read_text())
-STRUCTS: list[type[Any]] = [*MESSAGES, Head, Accusation, AgentRecord, Capability]
+STRUCTS: list[type[Any]] = [*MESSAGES, Head, Accusation, AgentRecord, Capability, RulesRecord]
 
 
 def rule_name(kind: str) -> str:

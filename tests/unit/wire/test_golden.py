@@ -17,7 +17,7 @@ from reachp2p.core.trust.ed25519 import Ed25519Signer
 from reachp2p.core.trust.facts import FactSigner
 from reachp2p.core.wire.codec import decode_fact, decode_message, encode_fact, encode_message, pack_messages
 from reachp2p.core.wire.datagram import DatagramWriter
-from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Claim, Fact, Head
+from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Claim, Fact, Head, RulesRecord
 from reachp2p.core.wire.messages import (
     MESSAGES,
     AccusationUpdate,
@@ -46,6 +46,11 @@ from reachp2p.core.wire.messages import (
     RelayedAck,
     Reply,
     Request,
+    RulesBodies,
+    RulesEntry,
+    RulesList,
+    RulesNotice,
+    RulesWant,
     SchemaBodies,
     SchemaWant,
     StreamCredit,
@@ -199,6 +204,15 @@ FACTS: dict[str, Fact] = {
         agent="nlp/indexer",
         issued_at=1_700_000_000,
         capabilities=[Capability(name="text.index", timeout_ms=300_000, task_ms=7_200_000)],
+    ),
+    "RulesRecord": RulesRecord(author=NODE, version=1, issued_at=1_700_000_000, rules=b"\xa1\x64rule\x80"),
+    "RulesRecord full": RulesRecord(
+        author=NODE,
+        version=2**63 - 1,
+        issued_at=2**40,
+        rules=bytes(24),
+        comment="carts stay where they are",
+        extensions=EXTENSIONS,
     ),
 }
 SIGNED_HEAD = FactSigner(SIGNER, CLUSTER).sign(FACTS["Head"])
@@ -355,6 +369,14 @@ MESSAGE_EXAMPLES: dict[str, Message] = {
     ),
     "SchemaWant": SchemaWant(hashes=[HASH, ID]),
     "SchemaBodies": SchemaBodies(bodies=[b"{}", b""]),
+    "RulesNotice": RulesNotice(version=2**63 - 1, author=NODE, digest=HASH, extensions=EXTENSIONS),
+    "RulesList": RulesList(),
+    "RulesList full": RulesList(
+        entries=[RulesEntry(1, NODE, HASH), RulesEntry(1, OTHER, ID)], extensions=EXTENSIONS
+    ),
+    "RulesWant": RulesWant(digests=[HASH, ID], extensions=EXTENSIONS),
+    "RulesBodies": RulesBodies(),
+    "RulesBodies full": RulesBodies(records=[SIGNED_HEAD], extensions=EXTENSIONS),
 }
 
 
