@@ -68,6 +68,17 @@ class RouteQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Routing key: required by `consistent_hash`; whatever the policy, it decides the side of a release split."""
     version: str | None = None
     """A range of versions, as in `^1.2`; None: any."""
+    strict: bool = False
+    """`consistent_hash` only: to the owner of the key or to nobody, however doubtful the owner."""
+    release: str | None = None
+    """`candidate`: a canary on request; `stable`: never a candidate; None: as the release split says."""
+    split: int | None = None
+    """Percent of calls that go to release candidates; None: what they announce themselves."""
+    prefer: str | None = None
+    """`zone`: those in this node's zone first, while nobody doubts at least one of them."""
+    fallback: tuple[str, ...] = ()
+    """Agents (with a slash) and capabilities to try, in this order, when the first choice has nobody to ask; each may
+    have a range of versions (`nlp/small@^1`)."""
 
 
 class Lasting(Enum):

@@ -68,7 +68,8 @@ class Consequences:
                 parts.unsteady.on_setback(node, RETURNED, now)
             elif change.old is MemberState.SUSPECT:
                 parts.unsteady.on_setback(node, REFUTED, now)
-        parts.routing.set_node(node, member.state, member.refused, member.head.fact.name, member.life)
+        fact = member.head.fact
+        parts.routing.set_node(node, member.state, member.refused, fact.name, member.life, fact.zone)
         if change.seen is not None:
             parts.snapshot.mark(node, now)
         if member.state in (MemberState.DEAD, MemberState.LEFT) and change.old is not member.state:

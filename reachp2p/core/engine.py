@@ -519,7 +519,11 @@ class Engine:
                 case Step.PAUSE:
                     parts.callee.pause(now)
                     parts.routing.set_node(
-                        parts.own.node, *self._questions.own_state(), parts.own.name, parts.own.life
+                        parts.own.node,
+                        *self._questions.own_state(),
+                        parts.own.name,
+                        parts.own.life,
+                        self._settings.zone,
                     )
                 case Step.STOP:
                     self._stop(now)
@@ -540,7 +544,9 @@ class Engine:
         self._open_life(now)
         life = parts.own.life
         assert life is not None, "just opened"
-        parts.routing.set_node(parts.own.node, *self._questions.own_state(), parts.own.name, life)
+        parts.routing.set_node(
+            parts.own.node, *self._questions.own_state(), parts.own.name, life, self._settings.zone
+        )
         for record in parts.agents.open(life, now):
             self._hearing.own_record(record, now)
         self._hearing.announce(now)

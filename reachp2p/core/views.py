@@ -85,6 +85,16 @@ class CandidateView(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     position: int | None
     share: float | None
+    zone: str = ""
+    release: str = "stable"
+    candidate_percent: int | None = None
+    """What it announces as a release candidate."""
+    breaker: str | None = None
+    """`closed`, `open` or `half open`; None: never called."""
+    in_flight: int = 0
+    """This node's own attempts."""
+    latency: float | None = None
+    """Seconds that this node's own calls of it take."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +112,12 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     table_version: int
     ring_fingerprint: str | None
+    target: str = ""
+    """What was looked for in the end, in words: with the side of a release split, the zone, or the fallback."""
+    fell_back: bool = False
+    """The first choice had nobody; `target` is one of the fallbacks."""
+    release: str = ""
+    """The side of the release split and why, in words; empty if nothing is split."""
 
 
 class RuleLayerView(msgspec.Struct, frozen=True, kw_only=True):

@@ -166,6 +166,9 @@ def explanation_object(view: Explanation) -> dict[str, Any]:
         "reason": view.reason,
         "table_version": view.table_version,
         "ring_fingerprint": view.ring_fingerprint,
+        "target": view.target,
+        "fell_back": view.fell_back,
+        "release": view.release,
         "candidates": [
             {
                 "agent": one.agent,
@@ -178,6 +181,12 @@ def explanation_object(view: Explanation) -> dict[str, Any]:
                 "why": one.why,
                 "position": one.position,
                 "share": one.share,
+                "zone": one.zone,
+                "release": one.release,
+                "candidate_percent": one.candidate_percent,
+                "breaker": one.breaker,
+                "in_flight": one.in_flight,
+                "latency": one.latency,
             }
             for one in view.candidates
         ],

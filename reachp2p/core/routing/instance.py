@@ -7,6 +7,7 @@ import msgspec
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Life, NodeId
 from reachp2p.core.ring.placement import InstanceKey
+from reachp2p.core.routing.release import CANDIDATE, RELEASE_TAG, STABLE
 from reachp2p.core.wire.facts import AgentRecord
 
 
@@ -31,6 +32,11 @@ class InstanceInfo(msgspec.Struct, frozen=True, kw_only=True):
     access: int = 0
     callers: tuple[str, ...] = ()
     candidate_percent: int | None = None
+
+    @property
+    def side(self) -> str:
+        """Of a release split: `candidate` or `stable`."""
+        return CANDIDATE if self.tags.get(RELEASE_TAG) == CANDIDATE else STABLE
 
     @classmethod
     def from_record(cls, record: AgentRecord) -> InstanceInfo:
@@ -60,7 +66,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
 
     `state`, `refused`, `node_name` and `node_life` are the node's as it is believed now (None: never heard of, or
     forgotten); `unreached`: no link to it opens from here; `unsteady`: it comes and goes; `unanswered`: it has not
-    answered since this node is out of touch; `info.life` is the life that
+    answered since this node is out of touch; `zone` is its node's; `info.life` is the life that
     registered it.
     """
 
@@ -73,6 +79,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     unreached: bool = False
     unsteady: bool = False
     unanswered: bool = False
+    zone: str = ""
 
     @property
     def node(self) -> NodeId:

@@ -8,13 +8,13 @@ is drawn ahead.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Protocol, TypeAlias
 
 import msgspec
 
 from reachp2p.core.commands import RouteQuery
-from reachp2p.core.ids import Rng
+from reachp2p.core.ids import NodeId, Rng
 from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.routing.instance import Instance
 from reachp2p.core.routing.measures import Measures
@@ -33,6 +33,8 @@ class Choice(msgspec.Struct, frozen=True):
     candidates: Candidates
     now: float = 0.0
     measures: Measures = NOTHING_MEASURED
+    tried: Collection[NodeId] = ()
+    """Nodes that were asked before."""
 
 
 class Account(msgspec.Struct, frozen=True):
@@ -135,11 +137,13 @@ class ConsistentHash(Policy):
         """A key."""
         return None if query.key is not None else "a routing key (key=…)"
 
-    def choose(self, choice: Choice) -> Instance:
+    def choose(self, choice: Choice) -> Instance | None:
         """Walks the ring from the key until it meets a candidate; usually the owner is one."""
         ring, get = choice.pool.ring(), choice.candidates.get
         routing_key = _key(choice)
         owner = ring.owner(routing_key)
+        if choice.query.strict:
+            return _strictly(choice, owner)
         instance = get(owner) if owner is not None else None
         if instance is not None:
             return instance
@@ -160,6 +164,13 @@ class ConsistentHash(Policy):
         if place > 1:
             because = f"number {place} in the preference list of key {choice.query.key!r}, those before it are skipped"
         return Account(because, [shares[key] for key in choice.candidates.keys], positions)
+
+
+def _strictly(choice: Choice, owner: InstanceKey | None) -> Instance | None:
+    """The owner, avoided or not, unless it was tried before or has too much to do."""
+    if owner is None or owner[0] in choice.tried or choice.pool.is_withheld(owner):
+        return None
+    return choice.pool.placed.get(owner)
 
 
 def _key(choice: Choice) -> str:

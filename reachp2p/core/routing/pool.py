@@ -14,6 +14,7 @@ from reachp2p.core.ids import NodeId
 from reachp2p.core.ring.placement import InstanceKey, fingerprint
 from reachp2p.core.ring.ring import Ring
 from reachp2p.core.routing.instance import Instance
+from reachp2p.core.routing.release import CANDIDATE, PERCENT_DEFAULT
 from reachp2p.core.routing.stages import Selector, Stage, Verdict, judge
 
 _PENDING_MIN = 64
@@ -89,7 +90,8 @@ class Pool:
 
     `placed`: all that no stage removes (they make the ring). `preferred`: those that are asked as long as there are
     any. `notes` is where a policy keeps what it remembers about this pool, under its own name; it lasts as long as
-    the pool is cached. `revision` grows with every change.
+    the pool is cached. `revision` grows with every change. `split`: the percentage that its release candidates
+    announce; None if there is nothing to split.
     """
 
     __slots__ = (
@@ -98,6 +100,7 @@ class Pool:
         "_pending",
         "_resort",
         "_ring",
+        "_shares",
         "_stages",
         "_virtual_nodes",
         "_withheld",
@@ -106,6 +109,7 @@ class Pool:
         "preferred",
         "revision",
         "selector",
+        "split",
     )
 
     def __init__(
@@ -116,10 +120,13 @@ class Pool:
         self.preferred = Candidates([], [], last_resort=False)
         self.notes: dict[str, Any] = {}
         self.revision = 0
+        self.split: int | None = None
         self._stages = stages
         self._virtual_nodes = virtual_nodes
         self._ring: Ring | None = None
         self._pending: dict[InstanceKey, int | None] = {}
+        self._shares: dict[InstanceKey, int] = {}
+        """What the release candidates that are placed announce, in percent."""
         self._withheld: dict[InstanceKey, None] = {}
         self._resort: Candidates | None = None
         """Whom to ask when nobody is preferred, if that is not all that are placed; made when needed."""
@@ -132,6 +139,7 @@ class Pool:
             if verdict is not Verdict.REMOVE:
                 self.placed.keys.append(instance.key)
                 self.placed.items.append(instance)
+                self._note_release(instance.key, instance)
             if verdict <= Verdict.EJECT:
                 self.preferred.keys.append(instance.key)
                 self.preferred.items.append(instance)
@@ -141,6 +149,8 @@ class Pool:
                 self._withheld[instance.key] = None
         if self._in_line:
             self._balance()
+        if self._shares:
+            self._set_split()
 
     def update(self, key: InstanceKey, instance: Instance | None) -> None:
         """`instance` is what `key` names now; None: it is gone."""
@@ -149,8 +159,12 @@ class Pool:
         self._resort = None
         if instance is None or verdict is Verdict.REMOVE:
             self.placed.drop(key)
+            self._shares.pop(key, None)
         else:
             self.placed.put(instance)
+            self._note_release(key, instance)
+        if self._shares or self.split is not None:
+            self._set_split()
         if verdict is Verdict.WITHHOLD:
             self._withheld[key] = None
         elif self._withheld:
@@ -178,6 +192,23 @@ class Pool:
                 self._ring = None
                 self._pending.clear()
 
+    def _note_release(self, key: InstanceKey, instance: Instance) -> None:
+        if instance.info.side == CANDIDATE:
+            announced = instance.info.candidate_percent
+            self._shares[key] = PERCENT_DEFAULT if announced is None else announced
+        elif self._shares:
+            self._shares.pop(key, None)
+
+    def _set_split(self) -> None:
+        """The smallest share that a candidate announces. Where all are candidates, only 0 % still says something."""
+        share = min(self._shares.values(), default=None)
+        self.split = None if share and len(self._shares) == len(self.placed) else share
+
+    @property
+    def has_candidates(self) -> bool:
+        """Whether a release candidate is placed."""
+        return bool(self._shares)
+
     def _balance(self) -> None:
         """Eject as many as may be, of those that should be."""
         limit = ejected_max(len(self.preferred) + len(self._ejected))
@@ -189,6 +220,10 @@ class Pool:
             key = next(iter(self._in_line))
             self._ejected[key] = self._in_line.pop(key)
             self.preferred.drop(key)
+
+    def is_withheld(self, key: InstanceKey) -> bool:
+        """Whether an instance may not be asked now, not even as a last resort."""
+        return key in self._withheld
 
     @property
     def ejected(self) -> Collection[InstanceKey]:

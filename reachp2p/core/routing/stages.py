@@ -1,6 +1,6 @@
 """The stages that decide who may be asked: one list, judged when something changes, never for each call.
 
-    match -> tags -> version -> access -> liveness -> breaker
+    match -> tags -> version -> release -> zone -> access -> liveness -> breaker
 
 A stage REMOVEs an instance (it is no candidate, and it is off the ring: placement counts it out), or lets it PASS.
 Between the two it keeps its place on the ring, so that a moment's doubt moves no key: AVOID skips it while another
@@ -29,6 +29,9 @@ class Selector(msgspec.Struct, frozen=True, gc=False):
     agent: str | None
     tags: tuple[tuple[str, str], ...] = ()
     version: str | None = None
+    side: str | None = None
+    """Of a release split: `candidate` or `stable`."""
+    zone: str | None = None
 
     @classmethod
     def of(cls, query: RouteQuery) -> Selector:
@@ -44,7 +47,11 @@ class Selector(msgspec.Struct, frozen=True, gc=False):
             name = self.capability if self.agent is None else f"{self.capability} of {self.agent}"
         if self.version is not None:
             name = f"{name}@{self.version}"
-        return f"{name} with {', '.join(f'{key}={value}' for key, value in self.tags)}" if self.tags else name
+        if self.tags:
+            name = f"{name} with {', '.join(f'{key}={value}' for key, value in self.tags)}"
+        if self.side is not None:
+            name = f"{name}, release {self.side}"
+        return name if self.zone is None else f"{name}, in zone {self.zone}"
 
 
 class Verdict(IntEnum):
@@ -137,6 +144,38 @@ class Versions:
         return f"version {instance.info.version}"
 
 
+class Release:
+    """Is it on the side of the release split that was chosen for the call?"""
+
+    name = "release"
+    code = ErrorCode.NO_HEALTHY_INSTANCE
+
+    def judge(self, selector: Selector, instance: Instance) -> Verdict:
+        """REMOVE the other side."""
+        is_asked = selector.side is None or selector.side == instance.info.side
+        return Verdict.PASS if is_asked else Verdict.REMOVE
+
+    def why(self, selector: Selector, instance: Instance) -> str:
+        """Its side."""
+        return f"release {instance.info.side}"
+
+
+class Zone:
+    """Is its node in the zone that was chosen for the call?"""
+
+    name = "zone"
+    code = ErrorCode.NO_HEALTHY_INSTANCE
+
+    def judge(self, selector: Selector, instance: Instance) -> Verdict:
+        """REMOVE other zones."""
+        is_asked = selector.zone is None or selector.zone == instance.zone
+        return Verdict.PASS if is_asked else Verdict.REMOVE
+
+    def why(self, selector: Selector, instance: Instance) -> str:
+        """Its zone."""
+        return f"in zone {instance.zone}" if instance.zone else "in no zone"
+
+
 class Liveness:
     """Is its node there, in the life that registered it?
 
@@ -177,7 +216,7 @@ class Liveness:
         return str(state.value)
 
 
-STAGES: tuple[Stage, ...] = (Match(), Tags(), Versions(), Liveness())
+STAGES: tuple[Stage, ...] = (Match(), Tags(), Versions(), Release(), Zone(), Liveness())
 
 
 def judge(stages: tuple[Stage, ...], selector: Selector, instance: Instance) -> tuple[Verdict, Stage | None]:

@@ -44,6 +44,7 @@ class _Node(msgspec.Struct, gc=False):
     unreached: bool = False
     unsteady: bool = False
     unanswered: bool = False
+    zone: str = ""
     agents: dict[str, Instance] = {}
 
 
@@ -118,6 +119,7 @@ class RoutingTable:
         refused: bool = False,
         node_name: str = "",
         life: Life | None = None,
+        zone: str = "",
     ) -> bool:
         """What membership believes about a node now (`state` None: forgotten); false if nothing is new.
 
@@ -128,13 +130,19 @@ class RoutingTable:
             if state is None:
                 return False
             entry = self._nodes[node] = _Node(agents=_NO_AGENTS)
-        elif (entry.state, entry.refused, entry.name, entry.life) == (state, refused, node_name, life):
+        elif (entry.state, entry.refused, entry.name, entry.life, entry.zone) == (
+            state,
+            refused,
+            node_name,
+            life,
+            zone,
+        ):
             return False
         if life != entry.life or (state is MemberState.ALIVE and entry.state is not state):
             entry.unreached = entry.unanswered = False  # it has told news of itself since
         if life != entry.life:
             entry.unsteady = False
-        entry.state, entry.refused, entry.name, entry.life = state, refused, node_name, life
+        entry.state, entry.refused, entry.name, entry.life, entry.zone = state, refused, node_name, life, zone
         self._rejudge(entry)
         self._note_offered(node, entry)
         self._forget_if_empty(node, entry)
@@ -379,4 +387,5 @@ def _instance(key: InstanceKey, entry: _Node, info: InstanceInfo) -> Instance:
         unreached=entry.unreached,
         unsteady=entry.unsteady,
         unanswered=entry.unanswered,
+        zone=entry.zone,
     )
