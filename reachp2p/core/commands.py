@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, IntFlag
+from typing import TypeAlias
 
 import msgspec
+
+StreamKey: TypeAlias = bytes | int
+"""Names one side of a stream: the call's id at its caller, the invocation's number at its callee."""
+
+
+class StreamKind(IntFlag):
+    """What of a call is a stream."""
+
+    NONE = 0
+    RESULTS = 1
+    PARAMETERS = 2
+
+
+class Flow(Enum):
+    """What became of an item given to a stream, or why there is none to be taken."""
+
+    DONE = "taken"
+    WAIT = "not now: `StreamReady` says when to try again"
+    ENDED = "never again"
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -35,6 +55,10 @@ class CapabilitySpec(msgspec.Struct, frozen=True, kw_only=True):
     """Requests that may wait for a handler, beyond them 1406; None: as many as `concurrency_max`."""
     rate: Rate | None = None
     """None: no limit."""
+    stream: StreamKind = StreamKind.NONE
+    """If results are a stream, `result` is the schema of one item."""
+    parameter_item: bytes | None = None
+    """The schema of one item, if parameters are a stream."""
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +138,10 @@ class CallSpec(msgspec.Struct, frozen=True, kw_only=True):
     connect: float | None = None
     """Seconds that each attempt may wait for its link; None leaves it to the tier and the links."""
     lasting: Lasting = Lasting.END
+    stream: bool = False
+    """The capability streams; which way is its own affair. `Engine.call` refuses (1405) what does not fit."""
+    idle_timeout: float | None = None
+    """Seconds without an item while the application waits for one, of a stream; None: that of the protocol."""
 
 
 class InvokeResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from typing import TypeAlias, final
 
 import msgspec
 
+from reachp2p.core.commands import StreamKey, StreamKind
 from reachp2p.core.events import Event
 from reachp2p.core.ids import Address, LinkId, NodeId, Ticket
 from reachp2p.core.wire.messages import Message
@@ -123,6 +124,8 @@ class Invoke(msgspec.Struct, frozen=True):
     """Agents that this call has come through, this one last; for the calls that the handler makes."""
     hops_left: int = 0
     """How many further calls the chain may have."""
+    stream: StreamKind = StreamKind.NONE
+    """What of the call is a stream; its items are given and taken under the invocation's number."""
 
 
 class CancelInvoke(msgspec.Struct, frozen=True, gc=False):
@@ -130,6 +133,12 @@ class CancelInvoke(msgspec.Struct, frozen=True, gc=False):
 
     invocation: int
     reason: str
+
+
+class StreamReady(msgspec.Struct, frozen=True, gc=False):
+    """Whoever waits to take an item from this stream, or to give one, should try again."""
+
+    stream: StreamKey
 
 
 class Notify(msgspec.Struct, frozen=True):
@@ -163,7 +172,17 @@ class ToLink(msgspec.Struct, frozen=True):
 
 
 Effect: TypeAlias = (
-    SendDatagram | Dial | SendFrame | CloseLink | Persist | Delete | Fetch | Invoke | CancelInvoke | Notify
+    SendDatagram
+    | Dial
+    | SendFrame
+    | CloseLink
+    | Persist
+    | Delete
+    | Fetch
+    | Invoke
+    | CancelInvoke
+    | StreamReady
+    | Notify
 )
 InnerEffect: TypeAlias = Effect | ToNode | ToLink
 

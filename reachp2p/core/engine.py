@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import msgspec
 
 from reachp2p.core.calls.tasks import TaskView
-from reachp2p.core.commands import AgentSpec, CallSpec, InvokeResult, RouteQuery
+from reachp2p.core.commands import AgentSpec, CallSpec, Flow, InvokeResult, RouteQuery, StreamKey
 from reachp2p.core.consequences import Consequences
 from reachp2p.core.effects import Effect, LinkEnd
 from reachp2p.core.events import ClockStepped, DrainFinished, Lagged, StorageFailed
@@ -43,7 +43,7 @@ from reachp2p.core.upkeep import Upkeep
 from reachp2p.core.views import AgentView, BulkheadView, Explanation, MemberView, RulesView
 from reachp2p.core.wire.engine_codec import CODEC, Codec
 from reachp2p.core.wire.facts import Head
-from reachp2p.core.wire.messages import DigestEntry, HeadUpdate, Request
+from reachp2p.core.wire.messages import DigestEntry, HeadUpdate, Reply, Request, StreamItem
 from reachp2p.errors import CallFailed, ConfigurationInvalid, ErrorCode, LocalProtocolError
 
 LAG_NOTICED = 0.25
@@ -325,6 +325,34 @@ class Engine:
         """How full each capability that is offered here is, in the order in which they were declared."""
         return self._parts.callee.bulkheads()
 
+    def send_item(self, stream: StreamKey, payload: bytes, content_type: str, now: float) -> Flow:
+        """Give a stream an item: a parameter of a call, or a result of an invocation.
+
+        WAIT: there is no credit, and `StreamReady` says when to try again. ENDED: nobody takes it any more. Raises
+        `CallFailed` (1404) for an item that is too large, `LocalProtocolError` if nothing can be sent on this stream.
+        """
+        now = self._enter(now)
+        flow = self._parts.streams.send(stream, payload, content_type, now)
+        self._settle(now)
+        return flow
+
+    def end_items(self, call: bytes, now: float) -> None:
+        """A call has no more parameters."""
+        now = self._enter(now)
+        self._parts.streams.finish_sending(call)
+        self._settle(now)
+
+    def take_item(self, stream: StreamKey, now: float) -> StreamItem | Flow:
+        """Take the next item of a stream: a result of a call, or a parameter of an invocation.
+
+        WAIT: it is not here yet, and `StreamReady` says when to try again. ENDED: none follows; how a call has ended,
+        and with which last items, is in its `StreamEnded`. Raises `LocalProtocolError` if nothing is received on it.
+        """
+        now = self._enter(now)
+        item = self._parts.streams.take(stream, now)
+        self._settle(now)
+        return item
+
     def leave(self, now: float, timeout: float = DRAIN_TIMEOUT) -> None:
         """Drain and say goodbye: withdraw agents, refuse new work, finish what runs (at most `timeout` seconds), spread
         LEFT; then `DrainFinished`. Before the life runs, or after its end, it finishes at once."""
@@ -354,14 +382,23 @@ class Engine:
         A request or reply for which its link has no room after all ends its call here, which may add effects.
         """
         parts = self._parts
-        if not parts.effects.items and not parts.links.waiting:
+        if not parts.effects.items and not parts.links.waiting and not parts.streams.is_ready:
             return []
+        done = self._transform()
+        while parts.streams.is_ready and parts.streams.pump(self._now):
+            done += self._transform()  # what has left made room for more
+        return done
+
+    def _transform(self) -> list[Effect]:
+        parts = self._parts
         done = parts.transmitter.transform(parts.effects.take(), self._now)
         while parts.transmitter.has_unsent:
             for link, message in parts.transmitter.take_unsent():
+                if parts.streams.on_unsent(link, message, self._now):
+                    continue
                 if isinstance(message, Request):
                     parts.caller.on_unsent(link, message, self._now)
-                else:
+                elif isinstance(message, Reply):
                     parts.callee.on_unsent(link, message, self._now)
             done += parts.transmitter.transform(parts.effects.take(), self._now)
         return done

@@ -7,6 +7,7 @@ from enum import Enum
 import msgspec
 
 from reachp2p.core.ids import Address, Life, NodeId
+from reachp2p.core.wire.messages import StreamItem
 
 
 class MemberState(Enum):
@@ -106,6 +107,15 @@ class CallOutlasted(Event, frozen=True, kw_only=True):
 
     call: bytes
     deadline: float
+
+
+class StreamEnded(CallEnded, frozen=True, kw_only=True):
+    """The one end of a call that is a stream."""
+
+    items: int = 0
+    """Results that the application has had, those of `rest` included."""
+    rest: tuple[StreamItem, ...] = ()
+    """Results that have arrived in order and were not taken before the end: they come before it."""
 
 
 class CloneSeen(Event, frozen=True, kw_only=True):

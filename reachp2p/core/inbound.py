@@ -55,6 +55,10 @@ from reachp2p.core.wire.messages import (
     RulesWant,
     SchemaBodies,
     SchemaWant,
+    StreamCredit,
+    StreamEnd,
+    StreamItem,
+    StreamResume,
     SyncDelta,
     SyncDigest,
     SyncEnd,
@@ -334,6 +338,7 @@ class Inbound:
             parts.touch.on_answer(up.node, now)
         elif parts.life.is_running:
             self._hearing.ask_head(up.node, Source(up.node, link=up.link), now)
+        parts.streams.on_link_up(up, now)
         parts.caller.on_link_up(up, now)
 
     def _link_down(self, down: LinkDown, now: float) -> None:
@@ -344,6 +349,7 @@ class Inbound:
             self._hearing.steps += parts.life.on_contact_over(now)
         for over in parts.sync.on_link_down(down.link):
             self._push_pull.on_exchange_over(over, now)
+        parts.streams.on_link_down(down, now)
         parts.callee.on_link_down(down, now)
         if down.node is None:
             return
@@ -386,6 +392,8 @@ class Inbound:
                 parts.caller.on_reply(heard.link, heard.node, heard.life, message, now)
             case Cancel():
                 parts.callee.on_cancel(heard.node, heard.life, message, now)
+            case StreamItem() | StreamCredit() | StreamEnd() | StreamResume():
+                parts.streams.on_message(heard.node, heard.life, message, now)
             case SyncOffer() | SyncDigest() | SyncWant() | SyncDelta() | SyncEnd():
                 if not parts.life.is_running:
                     parts.counters.add("dropped.sync.not_running")

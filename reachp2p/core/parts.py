@@ -8,6 +8,7 @@ from __future__ import annotations
 from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.caller import Caller
 from reachp2p.core.calls.hop_store import HopStore
+from reachp2p.core.calls.streams import Streams
 from reachp2p.core.clock import WallClock
 from reachp2p.core.counters import Counters
 from reachp2p.core.dissemination.anti_entropy import AntiEntropy
@@ -212,12 +213,22 @@ class Parts:
         self.hops = HopStore(
             protocol, own=node, own_life=lambda: self.own.life, clock=self.clock, counters=counters
         )
+        self.streams = Streams(
+            protocol,
+            own=node,
+            links=self.links,
+            addresses=self._addresses,
+            effects=effects,
+            timers=timers,
+            counters=counters,
+        )
         self.callee = Callee(
             protocol,
             own_life=lambda: self.own.life,
             agents=self.agents.specs,
             links=self.links,
             hops=self.hops,
+            streams=self.streams,
             effects=effects,
             timers=timers,
             counters=counters,
@@ -232,6 +243,7 @@ class Parts:
             links=self.links,
             callee=self.callee,
             hops=self.hops,
+            streams=self.streams,
             addresses=self._addresses,
             entropy=entropy,
             effects=effects,
@@ -252,7 +264,7 @@ class Parts:
         return member.addresses if member is not None else ()
 
     def _is_busy(self, node: NodeId) -> bool:
-        return self.caller.is_busy(node) or self.callee.is_busy(node)
+        return self.caller.is_busy(node) or self.callee.is_busy(node) or self.streams.is_busy(node)
 
     def _dial(self, address: Address, node: NodeId | None, now: float) -> LinkId | None:
         return self.links.dial(address, node, now)

@@ -154,6 +154,7 @@ class Questions:
             **parts.callee.gauges(),
             **parts.hops.gauges(),
             **parts.rule_spreading.gauges(),
+            **parts.streams.gauges(),
             "probe.rounds": len(parts.prober),
             "probe.relays": len(parts.relays),
             "routing.touch_marks": len(parts.touch),

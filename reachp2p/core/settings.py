@@ -13,6 +13,8 @@ from reachp2p.core.rules import Rules
 from reachp2p.errors import ConfigurationInvalid
 
 ADDRESSES_MAX = 4
+WINDOW_MAX = 16_777_216
+"""The largest window of a stream that the wire can say (`Request.credit`)."""
 
 
 class Protocol(msgspec.Struct, frozen=True):
@@ -97,6 +99,18 @@ class Protocol(msgspec.Struct, frozen=True):
     hops_keep: float = 86_400.0
     hop_payload_bytes_max: int = 16_777_216
     """Recorded payloads, of hops that went well and of others each."""
+    stream_timeout: float = 600.0
+    """The whole of a stream whose caller and capability name no deadline."""
+    stream_idle_timeout: float = 60.0
+    """How long an application waits for one item."""
+    stream_resume_window: float = 30.0
+    """How long a stream outlives its link: as long as a node that was unreachable takes to be DEAD, about."""
+    stream_window: int = 1_048_576
+    """Bytes that a producer may be ahead of its consumer. One item of the largest size gets through."""
+    streams_max: int = 4_096
+    """Streams of this node, made and served."""
+    stream_bytes_max: int = 268_435_456
+    """What all streams of this node hold: 256 full windows."""
     virtual_nodes: int = 150
     rules: Rules = Rules()
     """Switches for experiments; a node that ships has them all on."""
@@ -109,6 +123,10 @@ class Protocol(msgspec.Struct, frozen=True):
                 raise ConfigurationInvalid(f"{name} = {value}: a finite number of at least 0 is wanted")
         if min(self.probe_interval, self.probe_timeout, self.gossip_interval, self.push_pull_interval) <= 0:
             raise ConfigurationInvalid("probe, gossip and push-pull intervals must be above 0 seconds")
+        if not 1_024 <= self.stream_window <= WINDOW_MAX:
+            raise ConfigurationInvalid(
+                f"stream_window = {self.stream_window}: from 1,024 to {WINDOW_MAX} bytes are wanted"
+            )
         if self.probe_timeout > self.probe_interval:
             raise ConfigurationInvalid("the probe time-out must not be longer than the probe interval")
 

@@ -9,6 +9,7 @@ import msgspec
 
 from reachp2p.core.calls.call import CallDue
 from reachp2p.core.calls.invocation import InvocationDue
+from reachp2p.core.calls.stream import StreamDue
 from reachp2p.core.calls.tasks import TasksDue
 from reachp2p.core.calls.waiting_replies import WaitingRepliesDue
 from reachp2p.core.consequences import Consequences
@@ -81,6 +82,7 @@ class Timing:
             CallDue: parts.caller.on_timer,
             TasksDue: _at(parts.caller.tasks.on_due),
             InvocationDue: parts.callee.on_timer,
+            StreamDue: parts.streams.on_timer,
             WaitingRepliesDue: _at(parts.callee.on_waiting_replies_due),
             UnreachedEnds: self._on_unreached_ends,
             SteadyDue: parts.unsteady.on_timer,

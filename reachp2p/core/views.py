@@ -37,6 +37,8 @@ class CapabilityView(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None
     parameters: bytes | None
     """Hash of the JSON Schema, or None."""
+    stream: int = 0
+    """1: results are a stream, 2: parameters are, 3: both."""
 
 
 class BulkheadView(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,12 +30,14 @@ from reachp2p.core.effects import (
     Persist,
     SendDatagram,
     SendFrame,
+    StreamReady,
 )
 from reachp2p.core.engine import Engine
 from reachp2p.core.events import Event
 from reachp2p.core.ids import Address, LinkId, NodeId
 from reachp2p.runtime.handlers import Handlers
 from reachp2p.runtime.storage import Fetched, Storage
+from reachp2p.runtime.streams import StreamWaits
 from reachp2p.runtime.udp import UdpSocket
 
 if TYPE_CHECKING:
@@ -65,6 +67,7 @@ class Driver:
         """`notify` takes the engine's events, in order; it must neither wait nor raise."""
         self.engine = engine
         self._notify = notify
+        self.stream_waits = StreamWaits()
         self._outlets: Outlets | None = None
         self._is_awake = False
         self._parked: trio.lowlevel.Task | None = None
@@ -181,6 +184,8 @@ class Driver:
                 outlets.storage.submit(effect)
             case CancelInvoke():
                 outlets.handlers.cancel(effect.invocation, effect.reason)
+            case StreamReady():
+                self.stream_waits.wake(effect.stream)
             case Dial():
                 outlets.links.dial(effect)
             case CloseLink():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 
 from reachp2p.core.calls.rates import Buckets
-from reachp2p.core.commands import AgentSpec, CapabilitySpec
+from reachp2p.core.commands import AgentSpec, CapabilitySpec, StreamKind
 from reachp2p.core.counters import Counters
 from reachp2p.core.ids import Life, NodeId
 from reachp2p.core.registry.access import ACCESS, may_call
@@ -87,3 +87,20 @@ class Admission:
                 if offered.name == request.capability:
                     return offered
         return None
+
+
+def not_as_offered(request: Request, spec: CapabilitySpec) -> str:
+    """A call that streams otherwise than its capability does, in words for its author."""
+    if not spec.stream:
+        return f"{request.capability!r} does not stream here: use call(), not stream()"
+    if not request.stream:
+        return f"{request.capability!r} streams here: use stream(), not call()"
+    return (
+        f"{request.capability!r} streams {_said(spec.stream)} here, not {_said(StreamKind(request.stream))}"
+    )
+
+
+def _said(kind: StreamKind) -> str:
+    return {StreamKind.RESULTS: "results", StreamKind.PARAMETERS: "parameters"}.get(
+        kind, "parameters and results"
+    )

@@ -16,7 +16,9 @@ from reachp2p.core.calls.ends import Ends
 from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.pending import PendingCalls
 from reachp2p.core.calls.picker import Picker
+from reachp2p.core.calls.streams import Streams
 from reachp2p.core.calls.trace import asked_span, write_traceparent
+from reachp2p.core.commands import StreamKind
 from reachp2p.core.counters import Counters
 from reachp2p.core.ids import Address, Life, LinkId, NodeId
 from reachp2p.core.links.table import Links
@@ -40,6 +42,7 @@ class Attempts:
         router: Picker,
         links: Links,
         callee: Callee,
+        streams: Streams,
         addresses: Callable[[NodeId], Sequence[Address]],
         pending: PendingCalls,
         ends: Ends,
@@ -55,6 +58,7 @@ class Attempts:
         self._router = router
         self._links = links
         self._callee = callee
+        self._streams = streams
         self._addresses = addresses
         self._pending = pending
         self._ends = ends
@@ -73,7 +77,7 @@ class Attempts:
         link = LOCAL if call.node == self._own else self._links.link_to(call.node)
         if link is not None:
             call.link_until = inf
-            self._set_due(call, now, may_switch=call.repeatable and call.asked + 1 < ATTEMPTS_MAX)
+            self._set_due(call, now, may_switch=call.may_be_repeated and call.asked + 1 < ATTEMPTS_MAX)
             self.ask(call, link, now)
         elif self._links.ensure(call.node, self._addresses(call.node), now) is not None:
             call.link_until = now + call.connect
@@ -106,6 +110,8 @@ class Attempts:
             call.asked_at = now
             call.link, call.life = link, life
             call.asked += 1
+            if call.spec.stream:
+                self._streams.asked(call.id, call.node, life, now)
         else:
             detail = "too much waits for its link already"
             self.over(call, ErrorCode.REFUSED_FULL, detail, now, executed=False)
@@ -119,6 +125,8 @@ class Attempts:
         call.asked_at = now
         call.link, call.life = LOCAL, life
         call.asked += 1
+        if call.spec.stream:
+            self._streams.asked(call.id, call.node, life, now)
         self._callee.on_request(LOCAL, self._own, life, self._request(call, life, now), now)
 
     def _request(self, call: Call, life: Life, now: float) -> Request:
@@ -144,11 +152,15 @@ class Attempts:
             traceparent=traceparent,
             attempt=call.attempts,
             path=list(spec.path),
+            stream=call.kind,
+            credit=self._protocol.stream_window if call.kind & StreamKind.RESULTS else 0,
         )
 
     def over(self, call: Call, code: ErrorCode, detail: str, now: float, *, executed: bool) -> None:
         """The instance cannot answer any more. `executed`: it may have run the handler."""
         may_retry = call.has_attempts_left and (call.repeatable or not executed)
+        if call.spec.stream and not self._streams.is_untouched(call.id):
+            may_retry, detail = False, f"{detail}, in the middle of a stream"
         call.may_have_run = call.may_have_run or executed
         if may_retry and now < call.deadline and self.switch(call, code, detail, now, is_over=True):
             return
@@ -166,6 +178,8 @@ class Attempts:
             capability = capability_of(pick.query, pick.instance)
         except RouteFailed:
             return False
+        if pick.instance.info.capabilities[capability].stream != call.kind:
+            return False
         if call.asked and not self._budget.take(now):  # what was never sent costs nobody anything
             self._counters.add("calls.retry_budget_empty")
             return False
@@ -181,6 +195,8 @@ class Attempts:
         call.reply = None
         self._pending.unlist(call)
         call.move(CallInput.RETRIED)
+        if call.spec.stream:
+            self._streams.retried(call.id)
         call.node, call.agent, call.capability = instance.node, instance.agent, capability
         call.link = call.life = None
         call.repeatable = instance.info.capabilities[capability].repeatable
@@ -195,5 +211,7 @@ class Attempts:
         cancel = Cancel(message_id=call.id)
         if call.link == LOCAL:
             self._callee.on_cancel(self._own, call.life, cancel, now)
+        elif call.spec.stream:
+            self._streams.farewell(call.node, call.life, cancel)
         else:
             self._links.send(call.link, cancel)

@@ -8,7 +8,7 @@ from math import inf
 import msgspec
 
 from reachp2p.core.calls.trace import SAMPLED
-from reachp2p.core.commands import CallSpec
+from reachp2p.core.commands import CallSpec, StreamKind
 from reachp2p.core.ids import Life, LinkId, NodeId
 from reachp2p.core.routing.pick import Pick
 from reachp2p.core.wire.messages import Reply
@@ -82,6 +82,7 @@ class Call(msgspec.Struct, eq=False):
     repeatable: bool
     pick: Pick
     """The router's, of the present attempt."""
+    kind: StreamKind = StreamKind.NONE
     started_at: float = 0.0
     limit: float = inf
     """When it becomes a task; infinite if it never does, or is one."""
@@ -134,6 +135,11 @@ class Call(msgspec.Struct, eq=False):
         return self.asked < ATTEMPTS_MAX and self.attempts < INSTANCES_MAX
 
     @property
+    def may_be_repeated(self) -> bool:
+        """Whether another instance may be asked although one may be at work. A stream goes on with the one it has."""
+        return self.repeatable and not self.kind
+
+    @property
     def may_switch(self) -> bool:
         """Whether asking another instance now is safe and still allowed."""
-        return self.has_attempts_left and (self.state is CallState.LINKING or self.repeatable)
+        return self.has_attempts_left and (self.state is CallState.LINKING or self.may_be_repeated)

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from math import ceil
 
-from reachp2p.core.calls.admission import Admission, Refusal
+from reachp2p.core.calls.admission import Admission, Refusal, not_as_offered
 from reachp2p.core.calls.bulkheads import Bulkheads
 from reachp2p.core.calls.call import LOCAL
 from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.invocation import Invocation, InvocationDue, InvocationInput, InvocationState
 from reachp2p.core.calls.replies import clip, not_understood, reply_with
 from reachp2p.core.calls.served import Served
+from reachp2p.core.calls.streams import Streams
 from reachp2p.core.calls.trace import (
     SAMPLED,
     TraceContext,
@@ -26,7 +27,7 @@ from reachp2p.core.calls.trace import (
     write_traceparent,
 )
 from reachp2p.core.calls.waiting_replies import WaitingReplies
-from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult
+from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult, StreamKey, StreamKind
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import CancelInvoke, Effects, Invoke
 from reachp2p.core.ids import Life, LinkId, NodeId
@@ -51,6 +52,7 @@ class Callee:
         agents: Mapping[str, AgentSpec],
         links: Links,
         hops: HopStore,
+        streams: Streams,
         effects: Effects,
         timers: Timers,
         counters: Counters,
@@ -61,6 +63,7 @@ class Callee:
         self._agents = agents
         self._links = links
         self._hops = hops
+        self._streams = streams
         self._effects = effects
         self._timers = timers
         self._counters = counters
@@ -74,12 +77,15 @@ class Callee:
         self._is_draining = False
         self._is_paused = False
         self._is_stopped = False
+        streams.callee = self
 
     # Inputs
 
     def on_request(self, link: LinkId, node: NodeId, life: Life, request: Request, now: float) -> None:
         """A node asks for a capability. It is started, queued, or refused at once."""
-        if self._served.of_request(node, request.message_id) is not None:
+        message_id = request.message_id
+        is_served = self._served.of_request(node, message_id) is not None
+        if is_served or (request.stream and self._streams.is_known(node, message_id)):
             self._counters.add("calls.request_repeated")  # the first one is being served and will be answered
             return
         refusal = self._refusal(request)
@@ -87,13 +93,18 @@ class Callee:
             refusal = self._admission.access_refusal(node, life, request)
         if refusal is None:
             spec = self._admission.offered(request)
-            if spec is not None:
+            if spec is None:
+                refusal = (
+                    ErrorCode.UNKNOWN_TARGET,
+                    f"{request.capability!r} of {request.agent!r} is not offered here",
+                )
+            elif request.stream != spec.stream:
+                refusal = ErrorCode.SCHEMA_MISMATCH, not_as_offered(request, spec)
+            elif request.stream and not self._streams.has_room:
+                refusal = ErrorCode.REFUSED_FULL, "this node has too many streams already"
+            else:
                 self._admit(link, node, life, request, spec, now)
                 return
-            refusal = (
-                ErrorCode.UNKNOWN_TARGET,
-                f"{request.capability!r} of {request.agent!r} is not offered here",
-            )
         self._refuse(link, node, life, request, *refusal, now)
 
     def on_unreadable(self, link: LinkId, node: NodeId, life: Life, call: RejectedCall, now: float) -> None:
@@ -107,7 +118,8 @@ class Callee:
         """The caller does not want the answer any more."""
         invocation = self._served.of_request(node, cancel.message_id)
         if invocation is None or invocation.life != life:
-            self._counters.add("calls.cancel_unmatched")  # it crossed our reply
+            if not self._streams.forget(node, life, cancel.message_id):
+                self._counters.add("calls.cancel_unmatched")  # it crossed our reply
             return
         self._counters.add("calls.cancelled")
         self._drop(invocation, "cancelled by the caller")
@@ -134,8 +146,8 @@ class Callee:
         other = self._links.link_to(down.node)
         goes_on = down.clean and other is not None and self._links.life_of(other) == down.life
         for invocation in self._served.of_node(down.node):
-            if invocation.link != down.link:
-                continue
+            if invocation.link != down.link or invocation.request.stream:
+                continue  # a stream outlives its link
             if goes_on and other is not None:
                 invocation.link = other
             else:
@@ -194,6 +206,7 @@ class Callee:
         for invocation in self._served.all():
             self._hand_back(invocation, now)
         self._waiting_replies.withdraw(now)
+        self._streams.withdraw(now)
 
     def resume(self) -> None:
         """This node goes on, under a new life."""
@@ -215,7 +228,7 @@ class Callee:
     @property
     def unfinished(self) -> int:
         """Accepted requests that have not ended, and replies that have not left."""
-        return len(self._served) + len(self._waiting_replies)
+        return len(self._served) + len(self._waiting_replies) + self._streams.unconfirmed
 
     def is_busy(self, node: NodeId) -> bool:
         """Whether something is being served for this node, or a reply to it waits."""
@@ -279,6 +292,8 @@ class Callee:
         self._served.add(invocation)
         self._timers.set(InvocationDue(invocation.number), deadline)
         self._counters.add("calls.accepted")
+        if request.stream:
+            self._streams.accept(invocation.number, node, life, request, now)
         if may_start:
             self._start(invocation, now)
         else:
@@ -340,8 +355,11 @@ class Callee:
                 traceparent=write_traceparent(invocation.trace, invocation.span, invocation.trace_flags),
                 path=(*request.path, request.agent),
                 hops_left=request.hops_left - 1,
+                stream=StreamKind(request.stream),
             )
         )
+        if request.stream:
+            self._streams.start(invocation.number, request)
 
     def _start_waiting(self, now: float) -> None:
         """Give free places to those who wait, one bulkhead after the other."""
@@ -362,10 +380,13 @@ class Callee:
         if invocation.state is InvocationState.RUNNING:
             self._effects.add(CancelInvoke(invocation.number, reason))
         self._finish(invocation, InvocationInput.DROPPED)
+        if invocation.request.stream:
+            self._streams.abandon(invocation.number)
 
     def _hand_back(self, invocation: Invocation, now: float) -> None:
         """We shall not finish it; the caller may ask another instance if that is safe."""
         was_running = invocation.state is InvocationState.RUNNING
+        items = self._streams.items_sent(invocation.number) if invocation.request.stream else 0
         self._drop(invocation, "this node has stopped serving")
         self._counters.add("calls.handed_back")
         reply = Reply(
@@ -375,10 +396,44 @@ class Callee:
             if was_running
             else "this node stopped serving",
             executed=was_running,
+            items=items,
         )
-        self._answer(invocation, reply, now)
+        self._reply(invocation, reply, now)
+
+    # Streams
+
+    def on_stream_lost(self, key: StreamKey, detail: str, now: float) -> None:
+        """The caller of a stream is gone, or was not heard of for too long."""
+        invocation = self._served.get(key) if isinstance(key, int) else None
+        if invocation is not None:
+            self._counters.add("calls.caller_lost")
+            self._drop(invocation, f"its caller is lost: {detail}")
+            self._hops.served(invocation, ErrorCode.NODE_LOST, f"its caller is lost: {detail}", now, None)
+            self._start_waiting(now)
+
+    def on_stream_failed(self, key: StreamKey, code: ErrorCode, detail: str, now: float) -> None:
+        """A stream cannot go on: its handler is cancelled, its caller told why."""
+        invocation = self._served.get(key) if isinstance(key, int) else None
+        if invocation is None:
+            return
+        was_running = invocation.state is InvocationState.RUNNING
+        items = self._streams.items_sent(invocation.number)
+        self._drop(invocation, detail)
+        self._counters.add(f"calls.serving_failed.{int(code)}")
+        message_id = invocation.request.message_id
+        reply = Reply(message_id=message_id, code=code, detail=detail, executed=was_running, items=items)
+        self._reply(invocation, reply, now)
+        self._start_waiting(now)
 
     def _answer(self, invocation: Invocation, reply: Reply, now: float) -> None:
+        """The end that the handler or its deadline has brought about."""
+        if invocation.request.stream:
+            reply = self._streams.finish(invocation.number, reply, invocation.deadline, now)
+            self._hops.served(invocation, reply.code, reply.detail, now, reply)
+        else:
+            self._reply(invocation, reply, now)
+
+    def _reply(self, invocation: Invocation, reply: Reply, now: float) -> None:
         self._hops.served(invocation, reply.code, reply.detail, now, reply)
         self._send(invocation.link, invocation.node, invocation.life, reply, invocation.deadline, now)
 

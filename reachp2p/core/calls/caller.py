@@ -14,15 +14,16 @@ from math import inf
 from reachp2p.core.calls.attempts import Attempts
 from reachp2p.core.calls.call import LOCAL, REFUSALS_WORTH_A_RETRY, Call, CallDue, CallState
 from reachp2p.core.calls.callee import Callee
-from reachp2p.core.calls.checks import capability_of, check_spec
+from reachp2p.core.calls.checks import capability_of, check_spec, check_stream
 from reachp2p.core.calls.ends import Ends
 from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.pending import PendingCalls
 from reachp2p.core.calls.picker import Picker
+from reachp2p.core.calls.streams import Streams
 from reachp2p.core.calls.tasks import Tasks
 from reachp2p.core.calls.times import times_of
 from reachp2p.core.calls.trace import read_traceparent
-from reachp2p.core.commands import CallSpec, Lasting
+from reachp2p.core.commands import CallSpec, Lasting, StreamKey
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Effects
 from reachp2p.core.events import CallOutlasted
@@ -55,6 +56,7 @@ class Caller:
         links: Links,
         callee: Callee,
         hops: HopStore,
+        streams: Streams,
         addresses: Callable[[NodeId], Sequence[Address]],
         entropy: Entropy,
         effects: Effects,
@@ -68,6 +70,7 @@ class Caller:
         self._unreached = unreached
         self._links = links
         self._hops = hops
+        self._streams = streams
         self._entropy = entropy
         self._effects = effects
         self._timers = timers
@@ -76,7 +79,7 @@ class Caller:
         self._budget = RetryBudget(protocol.retry_percent, protocol.retries_free)
         self.tasks = Tasks(protocol.tasks_max, protocol.task_keep, self._pending.get, timers, counters)
         """Calls that go on without anybody who waits, and how they ended."""
-        self._ends = Ends(self._pending, self.tasks, hops, router, effects, timers, counters)
+        self._ends = Ends(self._pending, self.tasks, streams, hops, router, effects, timers, counters)
         self._attempts = Attempts(
             protocol,
             own=own,
@@ -84,6 +87,7 @@ class Caller:
             router=router,
             links=links,
             callee=callee,
+            streams=streams,
             addresses=addresses,
             pending=self._pending,
             ends=self._ends,
@@ -94,6 +98,8 @@ class Caller:
         )
         self._is_draining = False
         callee.answer_locally = self._on_local_reply
+        streams.caller = self
+        streams.on_reply = self._on_local_reply
 
     # Commands
 
@@ -112,6 +118,7 @@ class Caller:
         instance = pick.instance
         capability = capability_of(pick.query, instance)
         info = instance.info.capabilities[capability]
+        check_stream(spec, capability, info.stream)
         times = times_of(spec, info, instance, self._protocol)
         call = Call(
             id=self._entropy.token(MESSAGE_ID_BYTES),
@@ -125,6 +132,7 @@ class Caller:
             capability=capability,
             repeatable=info.repeatable,
             pick=pick,
+            kind=info.stream,
         )
         if spec.lasting is Lasting.TASK and not self.tasks.begin(call.id):
             raise CallFailed(ErrorCode.REFUSED_FULL, f"{len(self.tasks)} tasks of this node run already")
@@ -132,6 +140,8 @@ class Caller:
         self._pending.add(call)
         self._budget.on_request(now)
         self._counters.add("calls.started")
+        if spec.stream:
+            self._streams.begin(call.id, info.stream, spec.idle_timeout, now)
         self._attempts.start(call, now)
         return call.id
 
@@ -167,6 +177,9 @@ class Caller:
             self._ends.end(call, code, detail, now)
 
     def _check_room(self, spec: CallSpec) -> None:
+        if spec.stream and not self._streams.has_room:
+            self._counters.add("calls.refused.streams")
+            raise CallFailed(ErrorCode.REFUSED_FULL, "this node has too many streams already")
         if not self._pending.has_room(len(spec.payload)):
             self._counters.add("calls.refused.pending")
             raise CallFailed(
@@ -192,6 +205,8 @@ class Caller:
         if call is None or call.state is not CallState.ASKED or call.node != node or call.life != life:
             self._counters.add("calls.reply_unmatched")  # it was cancelled, timed out, or retried elsewhere
             return
+        if call.spec.stream and not self._streams.is_complete(call.id, reply, now):
+            return  # items are missing; it is told again when the last of them is here
         code = reply.code
         call.reply = reply
         if code == 0:
@@ -235,6 +250,8 @@ class Caller:
         if not down.was_proven and other is None and not is_dialling:
             self._unreached.on_failed(node, now)  # before anybody picks another instance
         for call in self._pending.at(node):
+            if call.state is CallState.ASKED and call.spec.stream:
+                continue  # it outlives its link
             if call.state is CallState.ASKED and call.link == down.link:
                 if down.clean and other is not None and self._links.life_of(other) == call.life:
                     call.link = other  # the request has arrived; its reply will come that way
@@ -263,7 +280,8 @@ class Caller:
         on their link, so what was asked on a link that is still there goes on until its end.
         """
         for call in self._pending.at(node):
-            if left and call.link is not None and self._links.life_of(call.link) == life:
+            link = self._links.link_to(node) if call.spec.stream else call.link
+            if left and link is not None and self._links.life_of(link) == life:
                 continue
             if call.state is CallState.LINKING or call.life == life:
                 executed = call.state is CallState.ASKED
@@ -307,6 +325,21 @@ class Caller:
             return False
         self._effects.notify(CallOutlasted(at=now, call=call.id, deadline=call.deadline))
         return True
+
+    # Streams
+
+    def on_stream_lost(self, key: StreamKey, detail: str, now: float) -> None:
+        """The other side of a stream is gone, or was not reached for too long."""
+        call = self._pending.get(key) if isinstance(key, bytes) else None
+        if call is not None:
+            self._attempts.over(call, ErrorCode.NODE_LOST, detail, now, executed=True)
+
+    def on_stream_failed(self, key: StreamKey, code: ErrorCode, detail: str, now: float) -> None:
+        """A stream cannot go on: its call ends, and its handler is cancelled."""
+        call = self._pending.get(key) if isinstance(key, bytes) else None
+        if call is not None:
+            self._attempts.withdraw(call, now)
+            self._ends.end(call, code, detail, now)
 
     def _on_local_reply(self, reply: Reply, now: float) -> None:
         call = self._pending.get(reply.message_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reachp2p.core.commands import CallSpec, RouteQuery
+from reachp2p.core.commands import CallSpec, RouteQuery, StreamKind
 from reachp2p.core.ids import MESSAGE_ID_BYTES
 from reachp2p.core.routing.failure import RouteFailed
 from reachp2p.core.routing.instance import Instance
@@ -35,6 +35,8 @@ def check_spec(spec: CallSpec, protocol: Protocol) -> None:
         )
     if (spec.hops_left is not None and spec.hops_left <= 0) or len(spec.path) >= PATH_MAX:
         raise CallFailed(ErrorCode.HOPS_USED_UP, f"a chain of {protocol.hops_max} calls ends here")
+    if spec.idle_timeout is not None and not spec.idle_timeout > 0:
+        raise CallFailed(ErrorCode.DEADLINE_EXCEEDED, "idle_timeout: more than 0 seconds")
     _check_texts(spec)
 
 
@@ -50,6 +52,17 @@ def capability_of(query: RouteQuery, instance: Instance) -> str:
             f"agent {instance.agent!r} has several capabilities, name one: {offered}",
         )
     return names[0]
+
+
+def check_stream(spec: CallSpec, capability: str, kind: StreamKind) -> None:
+    """Raise `CallFailed` (1405) if a call streams and its capability does not, or the reverse."""
+    if spec.stream and not kind:
+        raise CallFailed(
+            ErrorCode.SCHEMA_MISMATCH,
+            f"{capability!r} takes one set of parameters and returns one result: use call(), not stream()",
+        )
+    if kind and not spec.stream:
+        raise CallFailed(ErrorCode.SCHEMA_MISMATCH, f"{capability!r} streams: use stream(), not call()")
 
 
 def _check_texts(spec: CallSpec) -> None:

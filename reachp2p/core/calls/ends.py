@@ -6,10 +6,12 @@ from reachp2p.core.calls.call import Call, CallDue, CallInput
 from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.pending import PendingCalls
 from reachp2p.core.calls.picker import Picker
+from reachp2p.core.calls.streams import Streams
 from reachp2p.core.calls.tasks import Tasks
+from reachp2p.core.commands import StreamKind
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Effects
-from reachp2p.core.events import CallEnded
+from reachp2p.core.events import CallEnded, StreamEnded
 from reachp2p.core.timers import Timers
 from reachp2p.errors import RETRY_SAFE, ErrorCode
 
@@ -21,6 +23,7 @@ class Ends:
         self,
         pending: PendingCalls,
         tasks: Tasks,
+        streams: Streams,
         hops: HopStore,
         router: Picker,
         effects: Effects,
@@ -31,6 +34,7 @@ class Ends:
         self._hops = hops
         self._tasks = tasks
         self._router = router
+        self._streams = streams
         self._effects = effects
         self._timers = timers
         self._counters = counters
@@ -56,6 +60,9 @@ class Ends:
         self._pending.remove(call)
         self._timers.cancel(CallDue(call.id))
         self._counters.add("calls.succeeded" if code == 0 else f"calls.failed.{int(code)}")
+        if call.spec.stream:
+            self._end_stream(call, code, detail, now, content_type, payload)
+            return
         ended = CallEnded(
             at=now,
             call=call.id,
@@ -71,3 +78,27 @@ class Ends:
         )
         self._tasks.on_ended(call, ended, now)
         self._effects.notify(ended)
+
+    def _end_stream(
+        self, call: Call, code: int, detail: str, now: float, content_type: str, payload: bytes
+    ) -> None:
+        items, rest = self._streams.end_call(call.id)
+        if code == ErrorCode.CANCELLED:
+            items, rest = items - len(rest), []
+        if code and call.kind & StreamKind.RESULTS:
+            detail = f"{detail} (after {items} items)"
+        self._effects.notify(
+            StreamEnded(
+                at=now,
+                call=call.id,
+                code=int(code),
+                content_type=content_type,
+                payload=payload,
+                detail=detail,
+                node=call.node,
+                agent=call.agent,
+                attempts=call.attempts,
+                items=items,
+                rest=tuple(rest),
+            )
+        )

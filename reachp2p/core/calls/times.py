@@ -34,6 +34,9 @@ def times_of(spec: CallSpec, info: CapabilityInfo, instance: Instance, protocol:
     limit, connect = _tier(info, instance, protocol)
     if spec.connect is not None:
         connect = spec.connect
+    if spec.stream:  # it is no task: its items are somebody's who waits
+        timeout = spec.timeout or info.timeout or protocol.stream_timeout
+        return Times(min(timeout, TIMEOUT_MAX if spec.within is None else spec.within), inf, connect)
     task = info.task_timeout or protocol.task_timeout
     if spec.lasting is Lasting.TASK:
         return Times(min(spec.timeout or task, TIMEOUT_MAX), inf, connect)

@@ -75,7 +75,7 @@ class OwnAgents:
                 schema_hash(schema): schema
                 for spec in self.specs.values()
                 for capability in spec.capabilities
-                for schema in (capability.parameters, capability.result)
+                for schema in (capability.parameters, capability.result, capability.parameter_item)
                 if schema is not None
             }
         )

@@ -73,7 +73,7 @@ def check_spec(spec: AgentSpec) -> None:
                 raise InvalidIdentifier(
                     f"{where}: {what} of {capability.name} must be from 0.001 to 86400 seconds"
                 )
-        for schema in (capability.parameters, capability.result):
+        for schema in (capability.parameters, capability.result, capability.parameter_item):
             if schema is not None and len(schema) > SCHEMA_BYTES_MAX:
                 raise InvalidIdentifier(
                     f"{where}: a schema of {capability.name} is over {SCHEMA_BYTES_MAX} bytes"
@@ -109,6 +109,8 @@ def record_of(spec: AgentSpec, node: NodeId, life: Life, version: int, issued_at
                 repeatable=c.repeatable,
                 timeout_ms=None if c.timeout is None else max(1, round(c.timeout * 1000)),
                 task_ms=None if c.task_timeout is None else max(1, round(c.task_timeout * 1000)),
+                stream=int(c.stream),
+                parameter_item=schema_hash(c.parameter_item) if c.parameter_item is not None else None,
             )
             for c in spec.capabilities
         ],
@@ -145,6 +147,7 @@ def view_of(record: AgentRecord, node_name: str, state: MemberState) -> AgentVie
                 repeatable=c.repeatable,
                 timeout=None if c.timeout_ms is None else c.timeout_ms / 1000,
                 parameters=c.parameters,
+                stream=c.stream,
             )
             for c in record.capabilities
         ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from reachp2p.core.commands import StreamKind
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Life, NodeId
 from reachp2p.core.ring.placement import InstanceKey
@@ -19,6 +20,7 @@ class CapabilityInfo(msgspec.Struct, frozen=True, gc=False):
     """The synchronous limit."""
     task_timeout: float | None = None
     """The deadline of a task."""
+    stream: StreamKind = StreamKind.NONE
 
 
 class InstanceInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +52,7 @@ class InstanceInfo(msgspec.Struct, frozen=True, kw_only=True):
                     c.repeatable,
                     None if c.timeout_ms is None else c.timeout_ms / 1000,
                     None if c.task_ms is None else c.task_ms / 1000,
+                    StreamKind(c.stream),
                 )
                 for c in record.capabilities
             },

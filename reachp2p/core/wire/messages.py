@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from reachp2p.core.ids import COUNTER_MAX, MESSAGE_ID_BYTES, NODE_ID_BYTES, NONCE_BYTES, Life
+from reachp2p.core.settings import WINDOW_MAX
 
 WIRE_VERSION = 1
 """Byte 0 of each datagram and of the hello."""
@@ -33,7 +34,6 @@ Text = Annotated[str, Meta(max_length=256)]
 LongText = Annotated[str, Meta(max_length=4_096)]
 StreamField = Annotated[int, Meta(ge=0, le=3)]
 """What of a call is a stream: 0 nothing, 1 results, 2 parameters, 3 both."""
-WINDOW_MAX = 16_777_216
 Window = Annotated[int, Meta(ge=0, le=WINDOW_MAX)]
 """Bytes that one direction of a stream may be ahead."""
 Extensions = dict[int, Any]
@@ -416,13 +416,14 @@ class StreamEnd(Message, frozen=True, kw_only=True):
 
 
 class StreamResume(Message, frozen=True, kw_only=True):
-    """On a new link: I want your item `next`, and grant `credit` bytes in all. The callee answers with its own."""
+    """After a broken link: I want your item `next`, and grant `credit` bytes in all. Answered by one with `answers`."""
 
     NUMBER = 56
-    KEYS: ClassVar[dict[str, int]] = {"message_id": 1, "next": 2, "credit": 3}
+    KEYS: ClassVar[dict[str, int]] = {"message_id": 1, "next": 2, "credit": 3, "answers": 4}
     message_id: MessageId
     next: Counter = 0
     credit: Counter = 0
+    answers: bool = False
 
 
 # Events of topics (docs/protocol/events.md)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from reachp2p.core.calls.bulkheads import QUEUED_BYTES_MAX
 from reachp2p.core.calls.rates import BUCKETS_MAX
+from reachp2p.core.calls.stream_pump import FAREWELLS_MAX
 from reachp2p.core.calls.tasks import RESULTS_BYTES_MAX
 from reachp2p.core.calls.waiting_replies import WAITING_BYTES_MAX
 from reachp2p.core.dissemination.anti_entropy import ANSWERED_MAX, INITIATED_MAX
@@ -41,6 +42,7 @@ def _timers(sizes: Mapping[str, int], _: Protocol) -> int:
         "calls.serving",
         "calls.bulkheads",
         "calls.replies_waiting",
+        "streams",
         "probe.rounds",
         "probe.relays",
         "routing.traffic",
@@ -78,6 +80,9 @@ BOUNDS: dict[str, Callable[[Mapping[str, int], Protocol], int]] = {
     "size.rules.book": lambda _, p: HISTORY_MAX,
     "size.rules.wants": lambda _, p: WANTS_MAX,
     "size.rules.memory": lambda _, p: MEMORY_MAX,
+    "size.streams": lambda _, p: p.streams_max,
+    "size.streams.bytes": lambda _, p: p.stream_bytes_max,
+    "size.streams.farewells": lambda _, p: FAREWELLS_MAX,
     "size.probe.rounds": lambda sizes, _: sizes["size.members"] + 1,
     "size.probe.relays": lambda _, p: RELAYS_MAX,
     "size.routing.touch_marks": lambda sizes, _: sizes["size.members"],

@@ -10,11 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from reachp2p.core.commands import AgentSpec, CallSpec, CapabilitySpec, InvokeResult, RouteQuery
+from reachp2p.core.commands import (
+    AgentSpec,
+    CallSpec,
+    CapabilitySpec,
+    InvokeResult,
+    RouteQuery,
+    StreamKey,
+    StreamKind,
+)
 from reachp2p.core.effects import Invoke
-from reachp2p.core.events import CallEnded
+from reachp2p.core.events import CallEnded, StreamEnded
 from reachp2p.core.ids import Life, NodeId
 from reachp2p.errors import CallFailed, ErrorCode
+from reachp2p_sim.machines.streaming import Streaming, StreamLedger, Yielding
 from reachp2p_sim.world import trace
 
 if TYPE_CHECKING:
@@ -38,6 +47,9 @@ class Handler:
     """Share of calls that raise (1403)."""
     hangs: float = 0.0
     """Share of calls that never return."""
+    items: int = 0
+    """Items that a call of a streaming capability yields, each after a service time."""
+    item_bytes: int = 100
 
 
 @dataclass(slots=True, frozen=True)
@@ -49,8 +61,10 @@ class Offer:
 
     @classmethod
     def simple(cls, agent: str, capability: str, handler: Handler, repeatable: bool = True) -> Offer:
-        """An agent with one capability."""
-        spec = AgentSpec(agent=agent, capabilities=(CapabilitySpec(name=capability, repeatable=repeatable),))
+        """An agent with one capability, which streams its results if its handler yields items."""
+        stream = StreamKind.RESULTS if handler.items else StreamKind.NONE
+        offered = CapabilitySpec(name=capability, repeatable=repeatable, stream=stream)
+        spec = AgentSpec(agent=agent, capabilities=(offered,))
         return cls(spec, handler)
 
 
@@ -64,6 +78,8 @@ class Loop:
     timeout: float = 5.0
     waits: bool = False
     """Whether a process makes its first call only when there is an instance to rely on (`is_callable`)."""
+    stream: bool = False
+    """Whether the capability streams its results."""
 
 
 @dataclass(slots=True)
@@ -88,6 +104,7 @@ class Ledger:
     abandoned: int = 0
     """Calls whose caller's process ended first: nobody was left to be told."""
     invoked: int = 0
+    streams: StreamLedger = field(default_factory=StreamLedger)
 
 
 @dataclass(slots=True)
@@ -102,6 +119,10 @@ class Application:
     _running: dict[int, str] = field(default_factory=dict)
     _ready: set[int] = field(default_factory=set)
     """The loops of this process that have made their first call."""
+    _streaming: Streaming = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._streaming = Streaming(self.host)
 
     # Life of the process
 
@@ -119,6 +140,7 @@ class Application:
     def process_ended(self) -> None:
         """Nobody is left to hear how the calls of this process end."""
         self._running.clear()
+        self._streaming.clear()
         ledger = self.host.world.ledger
         for key in [key for key in ledger.pending if key[:2] == (self.host.index, self.host.process_number)]:
             del ledger.pending[key]
@@ -146,6 +168,11 @@ class Application:
         host.world.invoked(host, invoke)
         self._running[invoke.invocation] = invoke.agent
         handler = next(offer.handler for offer in self.offers if offer.spec.agent == invoke.agent)
+        if invoke.stream:
+            self._streaming.serve(
+                invoke.invocation, Yielding(handler.items, handler.item_bytes, handler.service_time)
+            )
+            return
         chance = host.world.chance("handlers", host)
         service_time = chance.expovariate(1.0 / handler.service_time) if handler.service_time else 0.0
         luck = chance.random()
@@ -156,6 +183,11 @@ class Application:
     def cancel(self, invocation: int) -> None:
         """What this handler still returns is discarded."""
         self._running.pop(invocation, None)
+        self._streaming.cancel(invocation)
+
+    def stream_ready(self, stream: StreamKey) -> None:
+        """An item may be given or taken now."""
+        self._streaming.ready(stream)
 
     def _on_served(self, argument: tuple[Process, int, bool]) -> None:
         if not argument[0].is_over:
@@ -206,7 +238,8 @@ class Application:
         ledger.started += 1
         try:
             call = host.engine.call(
-                CallSpec(query=loop.query, payload=b"work", timeout=loop.timeout), host.now
+                CallSpec(query=loop.query, payload=b"work", timeout=loop.timeout, stream=loop.stream),
+                host.now,
             )
         except CallFailed as failure:
             ledger.codes[int(failure.code)] = ledger.codes.get(int(failure.code), 0) + 1
@@ -217,11 +250,15 @@ class Application:
             ledger.pending[host.index, process.number, call] = Call(
                 host.index, process.number, now, now + loop.timeout, number
             )
+            if loop.stream:
+                self._streaming.begin(call)
         host.settle()
 
     def call_ended(self, event: CallEnded) -> None:
         """The engine says how a call ended. The ledger keeps its id, so that a second end is noticed."""
         host = self.host
+        if isinstance(event, StreamEnded):
+            self._streaming.ended(event)
         ledger = host.world.ledger
         key = (host.index, host.process_number, event.call)
         call = ledger.pending.pop(key, None)

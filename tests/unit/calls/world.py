@@ -9,11 +9,22 @@ from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.caller import Caller
 from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.invocation import InvocationDue
+from reachp2p.core.calls.stream import StreamDue
+from reachp2p.core.calls.streams import Streams
 from reachp2p.core.calls.tasks import TasksDue
 from reachp2p.core.calls.waiting_replies import WaitingRepliesDue
 from reachp2p.core.clock import WallClock
-from reachp2p.core.commands import AgentSpec, CallSpec, CapabilitySpec, InvokeResult, Rate, RouteQuery
-from reachp2p.core.effects import CancelInvoke, Effect, Invoke, LinkEnd, Notify, ToLink
+from reachp2p.core.commands import (
+    AgentSpec,
+    CallSpec,
+    CapabilitySpec,
+    InvokeResult,
+    Rate,
+    RouteQuery,
+    StreamKey,
+    StreamKind,
+)
+from reachp2p.core.effects import CancelInvoke, Effect, Invoke, LinkEnd, Notify, StreamReady, ToLink
 from reachp2p.core.events import CallEnded, CallOutlasted, MemberState
 from reachp2p.core.ids import Address, Life, NodeId
 from reachp2p.core.links.outputs import CallRejected, LinkDown, LinkMessage, LinkOutput, LinkUp
@@ -24,7 +35,15 @@ from reachp2p.core.routing.table import RoutingTable
 from reachp2p.core.routing.unreached import Unreached
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import TimerKey
-from reachp2p.core.wire.messages import Cancel, Reply, Request
+from reachp2p.core.wire.messages import (
+    Cancel,
+    Reply,
+    Request,
+    StreamCredit,
+    StreamEnd,
+    StreamItem,
+    StreamResume,
+)
 from reachp2p.errors import ErrorCode
 from tests.unit.links.pair import CountingEntropy, Net, Side, life, node_id
 
@@ -79,10 +98,20 @@ class Node(Side):
         self.ended: list[CallEnded] = []
         self.outlasted: list[CallOutlasted] = []
         self.started: list[bytes] = []
+        self.ready: list[StreamKey] = []
         clock = WallClock()
         clock.report(world.WALL, 0.0)
         self.hops = HopStore(
             protocol, own=node, own_life=lambda: self.life, clock=clock, counters=self.counters
+        )
+        self.streams = Streams(
+            protocol,
+            own=node,
+            links=self.links,
+            addresses=world.addresses,
+            effects=self.effects,
+            timers=self.timers,
+            counters=self.counters,
         )
         self.callee = Callee(
             protocol,
@@ -90,6 +119,7 @@ class Node(Side):
             agents=self.agents,
             links=self.links,
             hops=self.hops,
+            streams=self.streams,
             effects=self.effects,
             timers=self.timers,
             counters=self.counters,
@@ -106,13 +136,16 @@ class Node(Side):
             links=self.links,
             callee=self.callee,
             hops=self.hops,
+            streams=self.streams,
             addresses=world.addresses,
             entropy=CountingEntropy(f"calls {name}"),
             effects=self.effects,
             timers=self.timers,
             counters=self.counters,
         )
-        self.is_busy = lambda other: self.caller.is_busy(other) or self.callee.is_busy(other)
+        self.is_busy = lambda other: (
+            self.caller.is_busy(other) or self.callee.is_busy(other) or self.streams.is_busy(other)
+        )
         self.on_output = self._dispatch
         self.on_timer = self._timer
         self.on_effect = self._effect
@@ -132,6 +165,7 @@ class Node(Side):
         task_timeout: float | None = None,
         queue: int | None = None,
         rate: Rate | None = None,
+        stream: StreamKind = StreamKind.NONE,
     ) -> None:
         """Offer an agent and tell everybody."""
         spec = CapabilitySpec(
@@ -140,8 +174,9 @@ class Node(Side):
             concurrency_max=concurrency,
             queue_max=queue,
             rate=rate,
+            stream=stream,
         )
-        info = CapabilityInfo(repeatable, timeout, task_timeout)
+        info = CapabilityInfo(repeatable, timeout, task_timeout, stream)
         tags = {} if tier is None else {"tier": tier}
         self.agents[agent] = AgentSpec(agent=agent, capabilities=(spec,))
         self.world.router.instances.append(
@@ -190,7 +225,7 @@ class Node(Side):
     @property
     def leftovers(self) -> dict[str, int]:
         """Everything that should be zero once all calls have ended."""
-        found = {"pending": self.caller.pending, "timers": 0, **self.callee.gauges()}
+        found = {"pending": self.caller.pending, "timers": 0, **self.callee.gauges(), **self.streams.gauges()}
         del found["calls.rates"]  # how fast others call is remembered on purpose
         found["timers"] = self.calls_due
         found["busy"] = sum(
@@ -207,6 +242,8 @@ class Node(Side):
             for key in [
                 *(CallDue(call) for call in self.started),
                 *(InvocationDue(invoke.invocation) for invoke in self.invoked),
+                *(StreamDue(call) for call in self.started),
+                *(StreamDue(invoke.invocation) for invoke in self.invoked),
             ]
         )
 
@@ -218,18 +255,29 @@ class Node(Side):
                 self.caller.on_reply(output.link, output.node, output.life, reply, now)
             case LinkMessage(message=Cancel() as cancel):
                 self.callee.on_cancel(output.node, output.life, cancel, now)
+            case LinkMessage(message=StreamItem() | StreamCredit() | StreamEnd() | StreamResume() as said):
+                self.streams.on_message(output.node, output.life, said, now)
             case CallRejected(call=call):
                 side = self.callee if call.is_request else self.caller
                 side.on_unreadable(output.link, output.node, output.life, call, now)
             case LinkUp():
+                self.streams.on_link_up(output, now)
                 self.caller.on_link_up(output, now)
             case LinkDown():
+                self.streams.on_link_down(output, now)
                 self.callee.on_link_down(output, now)
                 self.caller.on_link_down(output, now)
             case _:
                 raise AssertionError(output)
 
+    def perform(self) -> None:
+        super().perform()
+        while self.streams.is_ready and self.streams.pump(self.net.now):
+            super().perform()
+
     def _unsent(self, item: ToLink) -> None:
+        if self.streams.on_unsent(item.link, item.message, self.net.now):
+            return
         if isinstance(item.message, Request):
             self.caller.on_unsent(item.link, item.message, self.net.now)
         elif isinstance(item.message, Reply):
@@ -240,6 +288,8 @@ class Node(Side):
             self.caller.on_timer(key, now)
         elif isinstance(key, TasksDue):
             self.caller.tasks.on_due(now)
+        elif isinstance(key, StreamDue):
+            self.streams.on_timer(key, now)
         elif isinstance(key, WaitingRepliesDue):
             self.callee.on_waiting_replies_due(now)
         else:
@@ -258,6 +308,8 @@ class Node(Side):
                 self.cancelled.append(effect)
             case Notify(event=CallOutlasted() as outlasted):
                 self.outlasted.append(outlasted)
+            case StreamReady():
+                self.ready.append(effect.stream)
             case Notify(event=CallEnded() as ended):
                 assert all(ended.call != earlier.call for earlier in self.ended), "a call ends once"
                 self.ended.append(ended)
@@ -299,6 +351,7 @@ class World(Net):
             for end in wire.ends:
                 if end.side is node:
                     end.is_open = False
+                    end.inbox.clear()
                     other = wire.other(end)
                     if other is not None and other.is_open:
                         other.inbox.clear()

@@ -326,6 +326,7 @@ MESSAGE_EXAMPLES: dict[str, Message] = {
     "StreamEnd": StreamEnd(message_id=ID, items=24),
     "StreamResume": StreamResume(message_id=ID),
     "StreamResume full": StreamResume(message_id=ID, next=256, credit=2**40, extensions=EXTENSIONS),
+    "StreamResume answers": StreamResume(message_id=ID, next=1, answers=True),
     "Publication": Publication(topic="orders.eu.created", payload=b"\xa0", sequence=1, published_at=0),
     "Publication full": Publication(
         topic="Orders.4711.created_at",
