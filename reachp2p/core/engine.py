@@ -15,6 +15,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from reachp2p.core.calls.gathering import Gathered
+from reachp2p.core.calls.hop_store import HopStore
+from reachp2p.core.calls.hops import HopFilter
 from reachp2p.core.calls.tasks import TaskView
 from reachp2p.core.commands import AgentSpec, CallSpec, Flow, InvokeResult, RouteQuery, StreamKey
 from reachp2p.core.consequences import Consequences
@@ -51,6 +54,7 @@ LAG_NOTICED = 0.25
 LEFT_TOLD = 8
 """Members that are told of our leaving directly, besides those on our links; gossip does the rest."""
 DRAIN_TIMEOUT = 10.0
+GATHER_TIMEOUT = 10.0
 
 
 class Engine:
@@ -352,6 +356,30 @@ class Engine:
         item = self._parts.streams.take(stream, now)
         self._settle(now)
         return item
+    def gather(self, wanted: HopFilter, now: float, timeout: float = GATHER_TIMEOUT) -> int:
+        """Ask those that took part for recorded hops (docs/protocol/sessions.md); returns the number of the one
+        `HopsGathered` that follows within `timeout` seconds. Raises `CallFailed` (1406, 1601)."""
+        now = self._enter(now)
+        try:
+            if not self._parts.life.is_running:
+                raise CallFailed(
+                    ErrorCode.FENCED, f"this node does not run (it is {self._parts.life.phase.value})"
+                )
+            return self._parts.gatherings.begin(wanted, timeout, now)
+        finally:
+            self._settle(now)
+
+    def gathered(self, gathering: int) -> Gathered:
+        """What was found; once, after its `HopsGathered`."""
+        return self._parts.gatherings.take(gathering)
+
+    def cancel_gathering(self, gathering: int) -> None:
+        """Nobody waits for it any more."""
+        self._parts.gatherings.cancel(gathering)
+
+    def adopt_span(self, invocation: int, span: bytes) -> None:
+        """The program has a span of its own (8 bytes) for a running invocation: its hop goes by that."""
+        self._parts.callee.adopt_span(invocation, span)
 
     def leave(self, now: float, timeout: float = DRAIN_TIMEOUT) -> None:
         """Drain and say goodbye: withdraw agents, refuse new work, finish what runs (at most `timeout` seconds), spread
@@ -481,6 +509,11 @@ class Engine:
         """Whether a probe of this member of our own is under way."""
         return self._parts.prober.is_probing(node)
 
+    @property
+    def hops(self) -> HopStore:
+        """What this node has recorded of its calls."""
+        return self._parts.hops
+
     def schema(self, digest: bytes) -> bytes | None:
         """A JSON Schema by its hash, if it is here."""
         return self._parts.schemas.get(digest)
@@ -597,6 +630,7 @@ class Engine:
         parts = self._parts
         self._upkeep.stop()
         parts.callee.stop(now)
+        parts.gatherings.end_all(now)
         code = 0 if parts.own.has_left else int(ErrorCode.FENCED)
         reason = "this node has left" if parts.own.has_left else "this node is over"
         parts.caller.end_all(ErrorCode(code) if code else ErrorCode.NODE_LOST, reason, now)

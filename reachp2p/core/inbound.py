@@ -41,6 +41,8 @@ from reachp2p.core.wire.messages import (
     ContactRequest,
     HeadRequest,
     HeadUpdate,
+    HopPage,
+    HopWant,
     Message,
     Nack,
     Ping,
@@ -340,6 +342,7 @@ class Inbound:
             self._hearing.ask_head(up.node, Source(up.node, link=up.link), now)
         parts.streams.on_link_up(up, now)
         parts.caller.on_link_up(up, now)
+        parts.gatherings.on_link_up(up.node, now)
 
     def _link_down(self, down: LinkDown, now: float) -> None:
         parts = self._parts
@@ -356,6 +359,7 @@ class Inbound:
         if not parts.links.is_dialling(down.node):
             self._push_pull.on_link_down(down.node, now)
         parts.caller.on_link_down(down, now)
+        parts.gatherings.on_link_down(down.node, now)
         if not parts.life.is_running:
             self._introductions.on_link_down(down.link)
             return
@@ -413,6 +417,10 @@ class Inbound:
                 self._introductions.on_request(message, source, now)
             case ContactAnswer():
                 self._introductions.on_answer(message, source, now)
+            case HopWant():
+                parts.hop_answers.on_want(heard.link, heard.node, message, now)
+            case HopPage():
+                parts.gatherings.on_page(heard.node, message, now)
             case SchemaWant():
                 bodies = [b for digest in message.hashes if (b := parts.schemas.get(digest)) is not None]
                 parts.links.send(heard.link, SchemaBodies(bodies=bodies))

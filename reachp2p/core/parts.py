@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.caller import Caller
+from reachp2p.core.calls.gathering import Gatherings
+from reachp2p.core.calls.hop_answers import HopAnswers
 from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.streams import Streams
 from reachp2p.core.clock import WallClock
@@ -246,6 +248,18 @@ class Parts:
             streams=self.streams,
             addresses=self._addresses,
             entropy=entropy,
+            effects=effects,
+            timers=timers,
+            counters=counters,
+        )
+
+        self.hop_answers = HopAnswers(self.hops, self.links, counters)
+        self.gatherings = Gatherings(
+            own=node,
+            hops=self.hops,
+            table=self.table,
+            links=self.links,
+            addresses=self._addresses,
             effects=effects,
             timers=timers,
             counters=counters,

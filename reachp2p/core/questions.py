@@ -155,6 +155,8 @@ class Questions:
             **parts.hops.gauges(),
             **parts.rule_spreading.gauges(),
             **parts.streams.gauges(),
+            "hops.askers": len(parts.hop_answers),
+            "hops.gatherings": len(parts.gatherings),
             "probe.rounds": len(parts.prober),
             "probe.relays": len(parts.relays),
             "routing.touch_marks": len(parts.touch),

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from reachp2p.core.calls.call import CallDue
+from reachp2p.core.calls.gathering import GatherDue
 from reachp2p.core.calls.invocation import InvocationDue
 from reachp2p.core.calls.stream import StreamDue
 from reachp2p.core.calls.tasks import TasksDue
@@ -83,6 +84,7 @@ class Timing:
             TasksDue: _at(parts.caller.tasks.on_due),
             InvocationDue: parts.callee.on_timer,
             StreamDue: parts.streams.on_timer,
+            GatherDue: parts.gatherings.on_timer,
             WaitingRepliesDue: _at(parts.callee.on_waiting_replies_due),
             UnreachedEnds: self._on_unreached_ends,
             SteadyDue: parts.unsteady.on_timer,

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from reachp2p.core.calls.bulkheads import QUEUED_BYTES_MAX
+from reachp2p.core.calls.gathering import GATHERINGS_MAX
+from reachp2p.core.calls.hop_answers import ASKERS_MAX
 from reachp2p.core.calls.rates import BUCKETS_MAX
 from reachp2p.core.calls.stream_pump import FAREWELLS_MAX
 from reachp2p.core.calls.tasks import RESULTS_BYTES_MAX
@@ -74,6 +76,8 @@ BOUNDS: dict[str, Callable[[Mapping[str, int], Protocol], int]] = {
     "size.calls.rates": lambda _, p: BUCKETS_MAX,
     "size.calls.replies_waiting": lambda _, p: p.pending_calls_max,
     "size.calls.replies_waiting_bytes": lambda _, p: WAITING_BYTES_MAX,
+    "size.hops.askers": lambda _, p: ASKERS_MAX,
+    "size.hops.gatherings": lambda _, p: GATHERINGS_MAX,
     "size.hops": lambda _, p: p.hops_kept_max,
     "size.hops.failed": lambda _, p: p.hops_failed_max,
     "size.hops.payload_bytes": lambda _, p: 2 * p.hop_payload_bytes_max,
