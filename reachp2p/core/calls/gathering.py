@@ -111,6 +111,18 @@ class Gathering(msgspec.Struct, eq=False, kw_only=True):
     """All present members are asked, not only those that hops name."""
 
     @property
+    def may_lack(self) -> bool:
+        """Whether hops may be missing that would have named further nodes."""
+        if self.missing or not self.hops:
+            return True
+        begun = min(hop.started for hop in self.hops)
+        named = {hop.other for hop in self.hops}
+        return any(
+            one.node in named and (one.hops == 0 or one.left_out or one.complete_since > begun)
+            for one in self.heard.values()
+        )
+
+    @property
     def follows(self) -> bool:
         """Whether it goes from node to node."""
         return self.wanted.session is not None
@@ -306,7 +318,7 @@ class Gatherings:
                 return
             if gathering.todo:
                 continue
-            if gathering.is_wide or not (gathering.missing or not gathering.hops):
+            if gathering.is_wide or not gathering.may_lack:
                 self._end(gathering, now)
                 return
             self._widen(gathering)
