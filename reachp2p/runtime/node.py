@@ -27,6 +27,7 @@ from reachp2p.core.events import (
     CallEnded,
     CallOutlasted,
     Event,
+    HopsGathered,
     MemberChanged,
     RecordChanged,
     Resumed,
@@ -39,6 +40,7 @@ from reachp2p.errors import CallFailed, LocalProtocolError
 from reachp2p.runtime.calling import Calling
 from reachp2p.runtime.event_log import EventLog
 from reachp2p.runtime.options import check_options
+from reachp2p.runtime.tracing import Gatherer, Tracing
 
 if TYPE_CHECKING:  # naming `Node` loads no event loop; the first node does
     from trio import Nursery, TaskStatus
@@ -55,7 +57,7 @@ ROUTABLE_RECHECK = 0.25
 """Seconds between looks of `wait_for` when no event says that something changed."""
 
 
-class Node(Calling):
+class Node(Calling, Tracing):
     """One node of the network. Use it as `async with Node(...)`, or start it in a nursery of yours with `start_in`.
 
     A node is used once. Its methods may be called from any task of the trio run it lives in, also the ones that end
@@ -127,6 +129,7 @@ class Node(Calling):
         self._events = EventStreams(self._lifetime.counters)
         self._log = EventLog()
         self._calls = Calls()
+        self._gatherer = Gatherer()
         self._threads = Threads(self._lifetime.counters)
         self._routable = RoutableLog()
         self._changed = trio.Event()
@@ -373,6 +376,7 @@ class Node(Calling):
             await self._lifetime.run(task_status)
         finally:
             self._calls.close()
+            self._gatherer.close()
             self._events.close()
             self._tell_waiting()
 
@@ -414,6 +418,9 @@ class Node(Calling):
     def _take_event(self, event: Event) -> None:
         if isinstance(event, CallEnded | CallOutlasted):
             self._calls.on_event(event)
+        elif isinstance(event, HopsGathered):
+            self._gatherer.on_gathered(event)
+            return
         else:
             if isinstance(event, MemberChanged | RecordChanged | Started | Resumed):
                 self._tell_waiting()

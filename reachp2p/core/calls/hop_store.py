@@ -27,6 +27,8 @@ from reachp2p.core.wire.messages import Reply, Request
 
 DETAIL_MAX = 200
 """Characters of a failure's reason that are kept."""
+LIKE_MAX = 3
+"""Sessions told for one beginning: that there are several is enough."""
 WINDOWS_MAX = 1_000
 """Served hops of one session for which strays are looked for."""
 
@@ -230,6 +232,18 @@ class HopStore:
             since=self._wall(since),
             complete_since=self._wall(max(since, dropped_until)),
         )
+
+    def sessions_like(self, digits: str) -> list[bytes]:
+        """Sessions and traces of this node whose id begins with these hexadecimal digits, at most a few."""
+        found: dict[bytes, None] = {}
+        for shelf in (self._good, self._failed):
+            for row in shelf.rows:
+                for name in (row.session, row.trace):
+                    if name not in found and name.hex().startswith(digits):
+                        found[name] = None
+                        if len(found) == LIKE_MAX:
+                            return list(found)
+        return list(found)
 
     def expire(self, now: float) -> None:
         """Forget what is too old."""
