@@ -356,6 +356,7 @@ class Engine:
         item = self._parts.streams.take(stream, now)
         self._settle(now)
         return item
+
     def gather(self, wanted: HopFilter, now: float, timeout: float = GATHER_TIMEOUT) -> int:
         """Ask those that took part for recorded hops (docs/protocol/sessions.md); returns the number of the one
         `HopsGathered` that follows within `timeout` seconds. Raises `CallFailed` (1406, 1601)."""

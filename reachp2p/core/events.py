@@ -116,6 +116,8 @@ class StreamEnded(CallEnded, frozen=True, kw_only=True):
     """Results that the application has had, those of `rest` included."""
     rest: tuple[StreamItem, ...] = ()
     """Results that have arrived in order and were not taken before the end: they come before it."""
+
+
 class HopsGathered(Event, frozen=True, kw_only=True):
     """A question for recorded hops has ended; `Engine.gathered` has what was found."""
 

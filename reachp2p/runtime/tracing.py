@@ -113,9 +113,7 @@ class Tracing:
         self._check_running()
         seconds = max(0.1, check_seconds("timeout", timeout))
         wanted = self._session(session)
-        found = await self._gatherer.gather(
-            self._driver, HopFilter(session=wanted, strays=True), seconds
-        )
+        found = await self._gatherer.gather(self._driver, HopFilter(session=wanted, strays=True), seconds)
         told = chain(found, wanted)
         return Trace(
             session=wanted,
