@@ -66,14 +66,18 @@ class Lifetime:
         services: Sequence[Service],
         on_event: Callable[[Event], None],
         engine_factory: EngineFactory = Engine,
+        prepare: Callable[[Engine], Awaitable[object]] | None = None,
     ) -> None:
-        """`offers`: the agents to start with. `services` run while the node does. `on_event` must not raise."""
+        """`prepare`: what a new engine is told before all else; what it raises ends the start.
+
+        `offers`: the agents to start with. `services` run while the node does. `on_event` must not raise."""
         self._options = options
         self.name = options.name
         self._offers = offers
         self._services = services
         self._on_event = on_event
         self._engine_factory = engine_factory
+        self._prepare = prepare
         self.counters = Counters()
         self.closed = trio.Event()
         self.unfinished: int | None = None
@@ -202,6 +206,8 @@ class Lifetime:
         engine = self._engine_factory(
             settings, signer=signer, verifier=Ed25519Verifier(), rng=rng, entropy=entropy
         )
+        if self._prepare is not None:
+            await self._prepare(engine)
         self._driver = Driver(engine, self._take_event)
         self._storage = Storage(folder.path / FILE_NAME, self._driver.wake, self.counters)
         stack.push_async_callback(self._storage.aclose)

@@ -31,6 +31,7 @@ from reachp2p.core.events import (
     MemberChanged,
     RecordChanged,
     Resumed,
+    RulesChanged,
     Started,
 )
 from reachp2p.core.ids import Address, Life, NodeId, check_agent_id, check_capability
@@ -39,6 +40,7 @@ from reachp2p.core.views import AgentView, BulkheadView, Explanation, MemberView
 from reachp2p.errors import CallFailed, LocalProtocolError
 from reachp2p.runtime.calling import Calling
 from reachp2p.runtime.event_log import EventLog
+from reachp2p.runtime.governed import Governed
 from reachp2p.runtime.options import check_options
 from reachp2p.runtime.tracing import Gatherer, Tracing
 
@@ -57,7 +59,7 @@ ROUTABLE_RECHECK = 0.25
 """Seconds between looks of `wait_for` when no event says that something changed."""
 
 
-class Node(Calling, Tracing):
+class Node(Calling, Tracing, Governed):
     """One node of the network. Use it as `async with Node(...)`, or start it in a nursery of yours with `start_in`.
 
     A node is used once. Its methods may be called from any task of the trio run it lives in, also the ones that end
@@ -78,6 +80,7 @@ class Node(Calling, Tracing):
         insecure_open: bool = False,
         take_over: bool = False,
         control: bool = False,
+        rules: str | os.PathLike[str] | None = None,
         protocol: Protocol | None = None,
         engine_factory: EngineFactory = Engine,
     ) -> None:
@@ -89,7 +92,8 @@ class Node(Calling, Tracing):
         `insecure_open`: listen beyond loopback although this version admits and hides nothing. `take_over`: start
         above any life of this key that is known, even one that answers, and with a fenced folder. Start no copy of a
         state folder beside the original: one of its newest state needs no leave to end it. `control`: answer the
-        command line over a socket in the state folder.
+        command line over a socket in the state folder. `rules`: a TOML file of routing rules for this node, which go
+        before those of the cluster; read again whenever it changes.
         """
         import trio
 
@@ -97,6 +101,7 @@ class Node(Calling, Tracing):
         from reachp2p.runtime.event_streams import EventStreams
         from reachp2p.runtime.lifetime import Lifetime
         from reachp2p.runtime.routable import RoutableLog
+        from reachp2p.runtime.rules_file import RulesFile
         from reachp2p.runtime.threads import Threads
 
         for agent in agents:
@@ -116,6 +121,7 @@ class Node(Calling, Tracing):
             insecure_open=insecure_open,
             take_over=take_over,
             control=control,
+            rules=rules,
             protocol=protocol,
         )
         self._agents = {agent.id: agent for agent in agents}
@@ -125,7 +131,10 @@ class Node(Calling, Tracing):
             services=self._services(),
             on_event=self._take_event,
             engine_factory=engine_factory,
+            prepare=self._load_rules,
         )
+        file, counters = self._options.rules, self._lifetime.counters
+        self._rules_file = None if file is None else RulesFile(file.absolute(), counters, self._take_event)
         self._events = EventStreams(self._lifetime.counters)
         self._log = EventLog()
         self._calls = Calls()
@@ -393,6 +402,8 @@ class Node(Calling, Tracing):
 
     def _services(self) -> list[Service]:
         services: list[Service] = [self._sample_routable]
+        if self._options.rules is not None:
+            services.append(self._watch_rules)
         if self._options.control:
             services.append(self._serve_control)
         return services
@@ -427,6 +438,8 @@ class Node(Calling, Tracing):
             if isinstance(event, Started):
                 self.started_at = time.time()
             self._log(event)
+            if isinstance(event, RulesChanged):
+                self._log.warn_unmet(self._driver.engine.rules().unmet)
         self._events.put(event)
 
 

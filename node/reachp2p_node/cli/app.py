@@ -32,6 +32,7 @@ from reachp2p_node.cli.options import (
     OwnStateOption,
     PolicyOption,
     PortOption,
+    RulesOption,
     SeedOption,
     StateOption,
     TagOption,
@@ -100,6 +101,7 @@ def seed(
     cluster: ClusterOption = None,
     zone: ZoneOption = None,
     insecure_open: OpenOption = None,
+    rules: RulesOption = None,
     take_over: TakeOverOption = None,
     config: ConfigOption = None,
     verbose: VerboseFlag = False,
@@ -119,7 +121,7 @@ def seed(
 
     flags = {
         "name": name, "host": host, "port": port, "seeds": seeds, "advertise": advertise, "state": state,
-        "cluster": cluster, "zone": zone, "insecure_open": insecure_open, "take_over": take_over,
+        "cluster": cluster, "zone": zone, "insecure_open": insecure_open, "rules": rules, "take_over": take_over,
     }  # fmt: skip
     return start_seed(flags, config=config, verbose=verbose, as_json=as_json)
 
@@ -142,6 +144,7 @@ def run(
     cluster: ClusterOption = None,
     zone: ZoneOption = None,
     insecure_open: OpenOption = None,
+    rules: RulesOption = None,
     take_over: TakeOverOption = None,
     config: ConfigOption = None,
     verbose: VerboseFlag = False,
@@ -161,7 +164,7 @@ def run(
 
     flags = {
         "name": name, "host": host, "port": port, "seeds": seeds, "advertise": advertise, "state": state,
-        "cluster": cluster, "zone": zone, "insecure_open": insecure_open, "take_over": take_over,
+        "cluster": cluster, "zone": zone, "insecure_open": insecure_open, "rules": rules, "take_over": take_over,
     }  # fmt: skip
     return start_agents(targets, flags, config=config, verbose=verbose, as_json=as_json)
 

@@ -98,6 +98,15 @@ OpenOption = Annotated[
         help="Listen beyond loopback, although whoever reaches the port can take part and nothing is encrypted.",
     ),
 ]
+RulesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--rules",
+        metavar="FILE",
+        parser=path_of,
+        help="Routing rules of this node alone, before those of the cluster; read again when the file changes.",
+    ),
+]
 TakeOverOption = Annotated[
     bool | None,
     typer.Option(

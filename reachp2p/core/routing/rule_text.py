@@ -5,7 +5,6 @@ All of them say what was decided and nothing else, in one form: equal rule sets 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -148,13 +147,13 @@ def _rule_toml(rule: Rule) -> str:
 
 
 def _inline(value: Any) -> str:
-    """A value in TOML. Texts are printable, so that JSON's quoting is TOML's."""
+    """A value in TOML. Texts are printable, so that nothing but these two has to be escaped."""
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{key} = {_inline(one)}" for key, one in value.items()) + " }"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "[" + ", ".join(map(_inline, value)) + "]"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value)
