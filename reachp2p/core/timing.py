@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from reachp2p.core.calls.call import CallDue
+from reachp2p.core.calls.dedupe import DedupeDue
 from reachp2p.core.calls.gathering import GatherDue
 from reachp2p.core.calls.invocation import InvocationDue
 from reachp2p.core.calls.stream import StreamDue
@@ -81,6 +82,7 @@ class Timing:
             RefusalDialDue: self._on_refusal_dial_due,
             LinkDue: self._on_link_due,
             CallDue: parts.caller.on_timer,
+            DedupeDue: _at(parts.callee.dedupe.on_due),
             TasksDue: _at(parts.caller.tasks.on_due),
             InvocationDue: parts.callee.on_timer,
             StreamDue: parts.streams.on_timer,

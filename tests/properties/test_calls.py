@@ -38,6 +38,8 @@ class Calls(RuleBasedStateMachine):
             node.offer(agent="test/again", capability="test.again", repeatable=True, concurrency=1)
         self.questions: dict[bytes, tuple[Node, bytes, bool]] = {}
         self.count = 0
+        self.void: dict[str | None, None] = {None: None}
+        """Keys whose handler has said that it has not run."""
 
     # Calls and handlers
 
@@ -46,14 +48,21 @@ class Calls(RuleBasedStateMachine):
         repeatable=st.booleans(),
         size=st.sampled_from([10, 10, 10, 30_000]),
         timeout=st.floats(0.01, TIMEOUT_MAX),
+        key=st.sampled_from([None, None, "own", "shared", "shared"]),
     )
-    def call(self, caller: int, repeatable: bool, size: int, timeout: float) -> None:
+    def call(self, caller: int, repeatable: bool, size: int, timeout: float, key: str | None) -> None:
+        if key == "shared":  # all of one node, so that they meet
+            caller, repeatable = 0, False
         node = self.nodes[caller]
         self.count += 1
         question = f"question {self.count} ".encode().ljust(size, b".")
+        if key == "own":
+            key = f"key {self.count}"
+        elif key is not None:  # and the same request
+            question = key.encode()
         query = RouteQuery(capability="test.again" if repeatable else "test.once")
         try:
-            call = node.call(question, query=query, timeout=timeout)
+            call = node.call(question, query=query, timeout=timeout, idempotency_key=key)
         except CallFailed as failed:
             refusal = failed.code
         else:
@@ -86,6 +95,7 @@ class Calls(RuleBasedStateMachine):
             case "failed":
                 node.finish(number, InvokeResult(code=1403, detail="\ud800"))
             case "unfit":
+                self.void[node.running[number].idempotency_key] = None
                 node.finish(number, InvokeResult(code=1405, executed=False))
         if result in ("twice", "unknown"):
             node.finish(number if result == "twice" else 10_000, InvokeResult(payload=b"nobody's answer"))
@@ -167,6 +177,16 @@ class Calls(RuleBasedStateMachine):
         for call, (_, _, repeatable) in self.questions.items():
             started = sum(invoke.message_id == call for node in self.nodes for invoke in node.invoked)
             assert started <= (2 if repeatable else 1)
+
+    @invariant()
+    def a_key_is_executed_once_at_each_instance(self) -> None:
+        for node in self.nodes:
+            seen = [
+                (invoke.caller, invoke.agent, invoke.idempotency_key)
+                for invoke in node.invoked
+                if invoke.idempotency_key not in self.void
+            ]
+            assert len(seen) == len(set(seen))
 
     @invariant()
     def no_request_goes_to_more_than_two_nodes(self) -> None:

@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf
 
-from reachp2p.core.calls.call import ATTEMPTS_MAX, LOCAL, Call, CallDue, CallInput, CallState
+from reachp2p.core.calls.call import (
+    ATTEMPTS_MAX,
+    LOCAL,
+    REJOIN_INTERVAL,
+    REJOIN_INTERVAL_MAX,
+    Call,
+    CallDue,
+    CallInput,
+    CallState,
+)
 from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.checks import capability_of
 from reachp2p.core.calls.ends import Ends
@@ -104,14 +113,20 @@ class Attempts:
             return
         life = self._links.life_of(link)
         assert life is not None, "a link in use is proven"
-        if self._links.send(link, self._request(call, life, now)):
+        is_rejoining = call.state is CallState.REJOINING
+        if is_rejoining and life != call.life:
+            self.over(call, ErrorCode.NODE_LOST, "its node runs in another life now", now, executed=True)
+        elif self._links.send(link, self._request(call, life, now)):
             call.move(CallInput.SENT)
-            call.link_until = inf
-            call.asked_at = now
+            call.link_until = call.rejoin_at = inf
             call.link, call.life = link, life
-            call.asked += 1
+            if not is_rejoining:
+                call.asked_at = now
+                call.asked += 1
             if call.spec.stream:
                 self._streams.asked(call.id, call.node, life, now)
+        elif is_rejoining:
+            self.rejoin_later(call, now)
         else:
             detail = "too much waits for its link already"
             self.over(call, ErrorCode.REFUSED_FULL, detail, now, executed=False)
@@ -148,7 +163,7 @@ class Attempts:
             hops_left=hops_left,
             content_type=spec.content_type,
             session_id=None if spec.session_id == call.trace else spec.session_id,
-            idempotency_key=spec.idempotency_key,
+            idempotency_key=call.key,
             traceparent=traceparent,
             attempt=call.attempts,
             path=list(spec.path),
@@ -156,12 +171,42 @@ class Attempts:
             credit=self._protocol.stream_window if call.kind & StreamKind.RESULTS else 0,
         )
 
+    def lost(self, call: Call, detail: str, now: float) -> None:
+        """The link on which a call was asked is lost. By its idempotency key the same life can be asked for its end."""
+        if call.key is None or call.spec.stream:  # streams go on by themselves, or cannot
+            self.over(call, ErrorCode.NODE_LOST, detail, now, executed=True)
+            return
+        call.move(CallInput.LOST)
+        call.has_lost_link = call.may_have_run = True
+        self._counters.add("calls.rejoined")
+        self.rejoin(call, now)
+
+    def lost_again(self, call: Call, now: float) -> None:
+        """The request by which a lost call was to be joined again has never left."""
+        call.move(CallInput.LOST)
+        self.rejoin_later(call, now)
+
+    def rejoin(self, call: Call, now: float) -> None:
+        """Ask the instance again that may have executed a call, or try to open a link to it."""
+        call.rejoin_at = inf
+        link = self._links.link_to(call.node)
+        if link is not None:
+            self.ask(call, link, now)
+        elif self._links.ensure(call.node, self._addresses(call.node), now) is None:
+            self.rejoin_later(call, now)
+
+    def rejoin_later(self, call: Call, now: float) -> None:
+        """No link opened to the instance that may have executed a call: again, until its member is DEAD."""
+        call.rejoin_at = now + min(REJOIN_INTERVAL * 2.0 ** min(call.rejoins, 16), REJOIN_INTERVAL_MAX)
+        call.rejoins += 1
+        self._timers.set(CallDue(call.id), call.due_at)
+
     def over(self, call: Call, code: ErrorCode, detail: str, now: float, *, executed: bool) -> None:
         """The instance cannot answer any more. `executed`: it may have run the handler."""
-        may_retry = call.has_attempts_left and (call.repeatable or not executed)
+        call.may_have_run = call.may_have_run or executed
+        may_retry = call.has_attempts_left and (call.repeatable or not call.may_have_run)
         if call.spec.stream and not self._streams.is_untouched(call.id):
             may_retry, detail = False, f"{detail}, in the middle of a stream"
-        call.may_have_run = call.may_have_run or executed
         if may_retry and now < call.deadline and self.switch(call, code, detail, now, is_over=True):
             return
         if executed:
@@ -184,7 +229,7 @@ class Attempts:
             self._counters.add("calls.retry_budget_empty")
             return False
         if not is_over:
-            call.may_have_run = call.may_have_run or call.state is CallState.ASKED
+            call.may_have_run = call.may_have_run or call.state is not CallState.LINKING
             self.withdraw(call, now)
         self._router.end(call.pick, code, now)
         instance = pick.instance
@@ -200,6 +245,7 @@ class Attempts:
         call.node, call.agent, call.capability = instance.node, instance.agent, capability
         call.link = call.life = None
         call.repeatable = instance.info.capabilities[capability].repeatable
+        call.rejoin_at, call.has_lost_link = inf, False
         self._counters.add("calls.retried")
         self.start(call, now)
         return True

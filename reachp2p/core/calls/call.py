@@ -16,6 +16,9 @@ from reachp2p.errors import ErrorCode
 
 LOCAL = LinkId(0)
 """Stands for the link of a call from this very node to itself: there is none."""
+REJOIN_INTERVAL = 0.5
+"""Seconds until the second link is tried to an instance whose link was lost; doubles each time."""
+REJOIN_INTERVAL_MAX = 15.0
 ATTEMPTS_MAX = 2
 """Instances to which one call's request is handed: one retry. More would multiply the load just when
 instances fail."""
@@ -43,6 +46,9 @@ class CallState(Enum):
     """An instance is chosen; the request waits for a link to it. It has certainly not been executed."""
     ASKED = "asked"
     """The request was sent on a link: from now on it may have been executed."""
+    REJOINING = "rejoining"
+    """The link on which it was sent is lost; the same life will be asked for its end, by its idempotency key. It may
+    have been executed."""
     ENDED = "ended"
 
 
@@ -51,6 +57,7 @@ class CallInput(Enum):
 
     SENT = "the request is sent"
     RETRIED = "another instance is asked"
+    LOST = "its link is lost and it has an idempotency key"
     ENDED = "its one end is reported"
 
 
@@ -59,7 +66,11 @@ TRANSITIONS: dict[tuple[CallState, CallInput], CallState] = {
     (CallState.LINKING, CallInput.RETRIED): CallState.LINKING,
     (CallState.LINKING, CallInput.ENDED): CallState.ENDED,
     (CallState.ASKED, CallInput.RETRIED): CallState.LINKING,
+    (CallState.ASKED, CallInput.LOST): CallState.REJOINING,
     (CallState.ASKED, CallInput.ENDED): CallState.ENDED,
+    (CallState.REJOINING, CallInput.SENT): CallState.ASKED,
+    (CallState.REJOINING, CallInput.RETRIED): CallState.LINKING,
+    (CallState.REJOINING, CallInput.ENDED): CallState.ENDED,
 }
 """What is missing cannot happen: above all, nothing follows an end."""
 
@@ -110,6 +121,14 @@ class Call(msgspec.Struct, eq=False):
     """When the present attempt has had its share of the time."""
     link_until: float = inf
     """When it has waited for its link long enough."""
+    rejoin_at: float = inf
+    """When the next link to the instance that may have executed it is tried."""
+    rejoins: int = 0
+    """Links that have not opened since one was lost."""
+    has_lost_link: bool = False
+    """Its request was sent on a link that was lost, so that it may have been executed there."""
+    key: str | None = None
+    """Its idempotency key; a task has one in any case."""
     asked: int = 0
     """Those among them that the request was handed to a link for."""
     may_have_run: bool = False
@@ -127,7 +146,7 @@ class Call(msgspec.Struct, eq=False):
     @property
     def due_at(self) -> float:
         """When something is to be decided about it."""
-        return min(self.deadline, self.limit, self.attempt_until, self.link_until)
+        return min(self.deadline, self.limit, self.attempt_until, self.link_until, self.rejoin_at)
 
     @property
     def has_attempts_left(self) -> bool:

@@ -10,12 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from math import ceil
 
+from msgspec.structs import replace
+
 from reachp2p.core.calls.admission import Admission, Refusal, not_as_offered
 from reachp2p.core.calls.bulkheads import Bulkheads
 from reachp2p.core.calls.call import LOCAL
+from reachp2p.core.calls.dedupe import Dedupe
 from reachp2p.core.calls.hop_store import HopStore
-from reachp2p.core.calls.invocation import Invocation, InvocationDue, InvocationInput, InvocationState
-from reachp2p.core.calls.replies import clip, not_understood, reply_with
+from reachp2p.core.calls.invocation import (
+    Bulkhead,
+    Execution,
+    Invocation,
+    InvocationDue,
+    InvocationInput,
+    InvocationState,
+)
+from reachp2p.core.calls.replies import cancelled, clip, not_understood, reply_with
 from reachp2p.core.calls.served import Served
 from reachp2p.core.calls.streams import Streams
 from reachp2p.core.calls.trace import (
@@ -70,6 +80,8 @@ class Callee:
         self._admission = Admission(protocol, own_life, agents, offered_by, counters)
         self._bulkheads = Bulkheads(protocol.invocations_max)
         self._served = Served()
+        self.dedupe = self._dedupe = Dedupe(timers, counters)
+        """What was executed under idempotency keys."""
         self._waiting_replies = WaitingReplies(links, timers, counters)
         self.answer_locally: Callable[[Reply, float], None] | None = None
         """Where replies to this node's own calls go; set by the `Caller`."""
@@ -84,13 +96,22 @@ class Callee:
     def on_request(self, link: LinkId, node: NodeId, life: Life, request: Request, now: float) -> None:
         """A node asks for a capability. It is started, queued, or refused at once."""
         message_id = request.message_id
-        is_served = self._served.of_request(node, message_id) is not None
-        if is_served or (request.stream and self._streams.is_known(node, message_id)):
-            self._counters.add("calls.request_repeated")  # the first one is being served and will be answered
+        served = self._served.of_request(node, message_id)
+        if served is not None or (request.stream and self._streams.is_known(node, message_id)):
+            self._counters.add("calls.request_repeated")
+            if served is not None and served.life == life:
+                served.link = link  # it will be answered where it is asked for now
             return
         refusal = self._refusal(request)
         if refusal is None and link != LOCAL:
             refusal = self._admission.access_refusal(node, life, request)
+        if refusal is None:
+            execution = self._dedupe.find(node, request)
+            if execution is not None:
+                self._follow(execution, link, node, life, request, now)
+                return
+            if self._is_draining:
+                refusal = ErrorCode.NODE_LOST, "this node is leaving"
         if refusal is None:
             spec = self._admission.offered(request)
             if spec is None:
@@ -122,8 +143,14 @@ class Callee:
                 self._counters.add("calls.cancel_unmatched")  # it crossed our reply
             return
         self._counters.add("calls.cancelled")
+        execution = invocation.execution
+        if execution is not None and execution.leader is invocation and execution.followers:
+            return  # others wait for its end
+        was_running = invocation.state is InvocationState.RUNNING
         self._drop(invocation, "cancelled by the caller")
         self._hops.served(invocation, ErrorCode.CANCELLED, "cancelled by the caller", now, None)
+        if execution is not None:
+            self._dedupe.settle(invocation, cancelled(cancel.message_id, executed=was_running), now)
         self._start_waiting(now)
 
     def on_invoke_result(self, number: int, result: InvokeResult, now: float) -> None:
@@ -150,6 +177,8 @@ class Callee:
                 continue  # a stream outlives its link
             if goes_on and other is not None:
                 invocation.link = other
+            elif invocation.execution is not None and invocation.execution.leader is invocation:
+                self._counters.add("calls.caller_awaited")  # its caller may come back with the same key
             else:
                 self._counters.add("calls.caller_lost")
                 self._drop(invocation, "the caller's link is lost")
@@ -175,8 +204,8 @@ class Callee:
         invocation = self._served.get(key.invocation)
         if invocation is None:
             return
-        was_running = invocation.state is InvocationState.RUNNING
-        if was_running:
+        was_running = invocation.state is not InvocationState.QUEUED
+        if invocation.state is InvocationState.RUNNING:
             self._effects.add(CancelInvoke(invocation.number, "its deadline has passed"))
         self._finish(invocation, InvocationInput.EXPIRED)
         self._counters.add("calls.serving_failed.1401")
@@ -204,7 +233,8 @@ class Callee:
         """A higher life of this key was heard of: start nothing, cancel what runs, return no result."""
         self._is_paused = True
         for invocation in self._served.all():
-            self._hand_back(invocation, now)
+            if invocation.state is not InvocationState.ENDED:  # with the one that it has followed
+                self._hand_back(invocation, now)
         self._waiting_replies.withdraw(now)
         self._streams.withdraw(now)
 
@@ -250,6 +280,8 @@ class Callee:
             "calls.queued_bytes": self._bulkheads.queued_bytes,
             "calls.bulkheads": len(self._bulkheads),
             "calls.rates": self._admission.buckets,
+            "calls.keys": len(self._dedupe),
+            "calls.key_bytes": self._dedupe.end_bytes,
             "calls.replies_waiting": len(self._waiting_replies),
             "calls.replies_waiting_bytes": self._waiting_replies.waiting_bytes,
         }
@@ -259,8 +291,6 @@ class Callee:
     def _refusal(self, request: Request) -> Refusal | None:
         if self._is_stopped or self._is_paused:
             return ErrorCode.NODE_LOST, "this node has stopped serving"
-        if self._is_draining:
-            return ErrorCode.NODE_LOST, "this node is leaving"
         return self._admission.refusal(request)
 
     def _admit(
@@ -283,6 +313,20 @@ class Callee:
             )
             self._refuse(link, node, life, request, ErrorCode.REFUSED_FULL, detail, now)
             return
+        invocation = self._accept(link, node, life, request, bulkhead, now)
+        self._dedupe.begin(invocation)
+        self._counters.add("calls.accepted")
+        if request.stream:
+            self._streams.accept(invocation.number, node, life, request, now)
+        if may_start:
+            self._start(invocation, now)
+        else:
+            self._bulkheads.wait(invocation)
+
+    def _accept(
+        self, link: LinkId, node: NodeId, life: Life, request: Request, bulkhead: Bulkhead, now: float
+    ) -> Invocation:
+        """A request that will have an end here."""
         self._last_number += 1
         deadline = now + request.remaining_ms / 1000
         invocation = Invocation(self._last_number, link, node, life, request, deadline, bulkhead)
@@ -291,13 +335,31 @@ class Callee:
         invocation.span = served_span(request.message_id, request.attempt)
         self._served.add(invocation)
         self._timers.set(InvocationDue(invocation.number), deadline)
-        self._counters.add("calls.accepted")
-        if request.stream:
-            self._streams.accept(invocation.number, node, life, request, now)
-        if may_start:
-            self._start(invocation, now)
-        else:
-            self._bulkheads.wait(invocation)
+        return invocation
+
+    def _follow(
+        self,
+        execution: Execution,
+        link: LinkId,
+        node: NodeId,
+        life: Life,
+        request: Request,
+        now: float,
+    ) -> None:
+        """A request whose idempotency key has been used: it gets the end of the first one, now or later."""
+        refusal = self._dedupe.refusal(execution, request)
+        if refusal is not None:
+            self._refuse(link, node, life, request, *refusal, now)
+            return
+        self._counters.add("calls.deduplicated")
+        leader = execution.leader
+        bulkhead = Bulkhead(("", ""), 0) if leader is None else leader.bulkhead
+        invocation = self._accept(link, node, life, request, bulkhead, now)
+        invocation.execution, invocation.state = execution, InvocationState.FOLLOWING
+        execution.followers[invocation.number] = invocation
+        if execution.end is not None:
+            self._finish(invocation, InvocationInput.RETURNED)
+            self._reply(invocation, replace(execution.end, message_id=request.message_id), now)
 
     def _context(self, request: Request) -> TraceContext:
         """The trace that a request belongs to; one that names none, or none that can be read, begins one."""
@@ -370,7 +432,11 @@ class Callee:
 
     def _finish(self, invocation: Invocation, happened: InvocationInput) -> None:
         """Forget an invocation; its place is free again."""
-        self._bulkheads.leave(invocation)
+        if invocation.state is InvocationState.FOLLOWING:
+            assert invocation.execution is not None, "it follows one"
+            del invocation.execution.followers[invocation.number]
+        else:
+            self._bulkheads.leave(invocation)
         invocation.move(happened)
         self._served.remove(invocation)
         self._timers.cancel(InvocationDue(invocation.number))
@@ -385,7 +451,7 @@ class Callee:
 
     def _hand_back(self, invocation: Invocation, now: float) -> None:
         """We shall not finish it; the caller may ask another instance if that is safe."""
-        was_running = invocation.state is InvocationState.RUNNING
+        was_running = invocation.state is not InvocationState.QUEUED
         items = self._streams.items_sent(invocation.number) if invocation.request.stream else 0
         self._drop(invocation, "this node has stopped serving")
         self._counters.add("calls.handed_back")
@@ -436,6 +502,10 @@ class Callee:
     def _reply(self, invocation: Invocation, reply: Reply, now: float) -> None:
         self._hops.served(invocation, reply.code, reply.detail, now, reply)
         self._send(invocation.link, invocation.node, invocation.life, reply, invocation.deadline, now)
+        if invocation.execution is not None:
+            for follower in self._dedupe.settle(invocation, reply, now):
+                self._finish(follower, InvocationInput.RETURNED)
+                self._reply(follower, replace(reply, message_id=follower.request.message_id), now)
 
     def _send(
         self, link: LinkId, node: NodeId, life: Life, reply: Reply, deadline: float, now: float

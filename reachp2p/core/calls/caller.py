@@ -133,9 +133,12 @@ class Caller:
             repeatable=info.repeatable,
             pick=pick,
             kind=info.stream,
+            key=spec.idempotency_key,
         )
         if spec.lasting is Lasting.TASK and not self.tasks.begin(call.id):
             raise CallFailed(ErrorCode.REFUSED_FULL, f"{len(self.tasks)} tasks of this node run already")
+        if call.key is None and spec.lasting is Lasting.TASK:
+            call.key = call.id.hex()  # so that it outlives its link
         self._trace(call)
         self._pending.add(call)
         self._budget.on_request(now)
@@ -202,7 +205,7 @@ class Caller:
     def on_reply(self, link: LinkId, node: NodeId, life: Life, reply: Reply, now: float) -> None:
         """A callee has ended a request."""
         call = self._pending.get(reply.message_id)
-        if call is None or call.state is not CallState.ASKED or call.node != node or call.life != life:
+        if call is None or call.state is CallState.LINKING or call.node != node or call.life != life:
             self._counters.add("calls.reply_unmatched")  # it was cancelled, timed out, or retried elsewhere
             return
         if call.spec.stream and not self._streams.is_complete(call.id, reply, now):
@@ -234,7 +237,7 @@ class Caller:
         """A link is open: what waited for it is sent."""
         self._unreached.on_reached(up.node)
         for call in self._pending.at(up.node):
-            if call.state is CallState.LINKING:
+            if call.state is not CallState.ASKED:
                 link = self._links.link_to(up.node)
                 if link is None:
                     return
@@ -256,9 +259,12 @@ class Caller:
                 if down.clean and other is not None and self._links.life_of(other) == call.life:
                     call.link = other  # the request has arrived; its reply will come that way
                 else:
-                    self._attempts.over(call, ErrorCode.NODE_LOST, _lost(down), now, executed=True)
-            elif call.state is CallState.LINKING and other is None and not is_dialling:
-                self._attempts.over(call, ErrorCode.NODE_LOST, _unreached(down), now, executed=False)
+                    self._attempts.lost(call, _lost(down), now)
+            elif call.state is not CallState.ASKED and other is None and not is_dialling:
+                if call.state is CallState.REJOINING:
+                    self._attempts.rejoin_later(call, now)
+                else:
+                    self._attempts.over(call, ErrorCode.NODE_LOST, _unreached(down), now, executed=False)
 
     def on_unsent(self, link: LinkId, request: Request, now: float) -> None:
         """A request that was handed to a link has never left: its link has ended since, or was fuller than promised."""
@@ -266,6 +272,9 @@ class Caller:
         if call is None or call.state is not CallState.ASKED or call.link != link:
             return  # cancelled since, or its link is known to be lost
         self._counters.add("calls.unsent")
+        if call.has_lost_link:  # an earlier one may have arrived
+            self._attempts.lost_again(call, now)
+            return
         call.asked -= 1
         if self._links.link_to(call.node) == link:
             code, detail = ErrorCode.REFUSED_FULL, "too much waits for its link already"
@@ -284,7 +293,7 @@ class Caller:
             if left and link is not None and self._links.life_of(link) == life:
                 continue
             if call.state is CallState.LINKING or call.life == life:
-                executed = call.state is CallState.ASKED
+                executed = call.state is not CallState.LINKING
                 self._attempts.over(call, ErrorCode.NODE_LOST, "its node is gone", now, executed=executed)
 
     def on_timer(self, key: CallDue, now: float) -> None:
@@ -293,7 +302,7 @@ class Caller:
         if call is None:
             return
         if now >= call.deadline:
-            was_asked = call.state is CallState.ASKED
+            was_asked = call.state is not CallState.LINKING
             self._attempts.withdraw(call, now)
             detail = "no answer in time; it may have been executed" if was_asked else "no link opened in time"
             self._ends.end(call, ErrorCode.DEADLINE_EXCEEDED, detail, now)
@@ -305,6 +314,10 @@ class Caller:
             detail = f"no link to it opened within {call.connect:g} s"
             self._attempts.over(call, ErrorCode.NODE_LOST, detail, now, executed=False)
             return
+        if now >= call.rejoin_at:
+            self._attempts.rejoin(call, now)
+            if self._pending.get(key.call) is not call:
+                return
         if now >= call.attempt_until:
             call.attempt_until = (
                 inf  # if nobody else can be asked, the attempt keeps all the time that is left

@@ -134,7 +134,7 @@ class HopStore:
         """An attempt of a call of this node is over."""
         spec, attempt, reply = call.spec, call.attempts, call.reply
         started, trace = call.attempt_at, call.trace
-        handed = call.state is CallState.ASKED
+        handed = call.state is not CallState.LINKING
         row = _Row(
             spec.session_id or trace, trace, started, now, False, call.node, call.parent,
             call.span or asked_span(call.id, attempt), call.id, attempt, len(spec.path), call.agent,

@@ -12,7 +12,7 @@ import msgspec
 
 from reachp2p.core.calls.trace import SAMPLED
 from reachp2p.core.ids import Life, LinkId, NodeId
-from reachp2p.core.wire.messages import Request
+from reachp2p.core.wire.messages import Reply, Request
 
 
 class InvocationState(Enum):
@@ -22,6 +22,8 @@ class InvocationState(Enum):
     """It waits for a place in its bulkhead; its handler has certainly not begun."""
     RUNNING = "running"
     """Its handler was started."""
+    FOLLOWING = "following"
+    """Another request with its idempotency key waits or runs; it gets the end of that one."""
     ENDED = "ended"
     """Replied, or nobody waits for a reply any more; what the handler still returns is discarded."""
 
@@ -42,8 +44,25 @@ TRANSITIONS: dict[tuple[InvocationState, InvocationInput], InvocationState] = {
     (InvocationState.RUNNING, InvocationInput.RETURNED): InvocationState.ENDED,
     (InvocationState.RUNNING, InvocationInput.EXPIRED): InvocationState.ENDED,
     (InvocationState.RUNNING, InvocationInput.DROPPED): InvocationState.ENDED,
+    (InvocationState.FOLLOWING, InvocationInput.RETURNED): InvocationState.ENDED,
+    (InvocationState.FOLLOWING, InvocationInput.EXPIRED): InvocationState.ENDED,
+    (InvocationState.FOLLOWING, InvocationInput.DROPPED): InvocationState.ENDED,
 }
 """What is missing cannot happen: a request ends once, so it is replied to at most once."""
+
+
+class Execution(msgspec.Struct, eq=False):
+    """The one execution under an idempotency key (`dedupe`): its `leader` while it waits or runs, then its `end`."""
+
+    key: tuple[NodeId, str, str, str]
+    """Calling node, agent, capability, idempotency key."""
+    digest: bytes
+    """Of content type and payload: the same key means the same request."""
+    leader: Invocation | None
+    followers: dict[int, Invocation] = {}
+    """By number; they wait for the end of the leader."""
+    end: Reply | None = None
+    ended_at: float = 0.0
 
 
 class InvocationDue(msgspec.Struct, frozen=True, gc=False):
@@ -63,6 +82,8 @@ class Invocation(msgspec.Struct, eq=False):
     deadline: float
     bulkhead: Bulkhead
     state: InvocationState = InvocationState.QUEUED
+    execution: Execution | None = None
+    """That of its idempotency key, if it has one."""
     accepted_at: float = 0.0
     begun_at: float | None = None
     """When its handler was started."""

@@ -42,6 +42,12 @@ def without_answer(reply: Reply) -> Reply:
     )
 
 
+def cancelled(message_id: bytes, *, executed: bool) -> Reply:
+    """What is remembered of a request that its caller has cancelled; nobody waits for it."""
+    detail = "its caller cancelled it while it ran" if executed else "its caller cancelled it"
+    return Reply(message_id=message_id, code=ErrorCode.CANCELLED, detail=detail, executed=executed)
+
+
 def not_understood(call: RejectedCall) -> Reply:
     """To a request of a newer version: certainly not executed."""
     return Reply(

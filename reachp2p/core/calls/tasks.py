@@ -149,7 +149,7 @@ class Tasks:
             return None
         return TaskView(
             id=task,
-            state=TaskState.RUNNING if call.state is CallState.ASKED else TaskState.WAITING,
+            state=TaskState.WAITING if call.state is CallState.LINKING else TaskState.RUNNING,
             agent=call.agent,
             capability=call.capability,
             node=call.node,

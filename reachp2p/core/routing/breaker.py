@@ -43,6 +43,7 @@ CALLERS_FAULTS = frozenset(
     {
         ErrorCode.ACCESS_DENIED,
         ErrorCode.CANCELLED,
+        ErrorCode.KEY_CONFLICT,
         ErrorCode.PAYLOAD_TOO_LARGE,
         ErrorCode.SCHEMA_MISMATCH,
         ErrorCode.HOPS_USED_UP,

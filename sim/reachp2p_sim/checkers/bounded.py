@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from reachp2p.core.calls.bulkheads import QUEUED_BYTES_MAX
+from reachp2p.core.calls.dedupe import ENDS_BYTES_MAX, ENDS_MAX
 from reachp2p.core.calls.gathering import GATHERINGS_MAX
 from reachp2p.core.calls.hop_answers import ASKERS_MAX
 from reachp2p.core.calls.rates import BUCKETS_MAX
@@ -74,6 +75,8 @@ BOUNDS: dict[str, Callable[[Mapping[str, int], Protocol], int]] = {
     "size.calls.queued_bytes": lambda _, p: QUEUED_BYTES_MAX,
     "size.calls.bulkheads": lambda _, p: p.records_per_node_max * p.invocations_max,
     "size.calls.rates": lambda _, p: BUCKETS_MAX,
+    "size.calls.keys": lambda _, p: ENDS_MAX + p.pending_calls_max,
+    "size.calls.key_bytes": lambda _, p: ENDS_BYTES_MAX,
     "size.calls.replies_waiting": lambda _, p: p.pending_calls_max,
     "size.calls.replies_waiting_bytes": lambda _, p: WAITING_BYTES_MAX,
     "size.hops.askers": lambda _, p: ASKERS_MAX,

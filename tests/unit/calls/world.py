@@ -7,6 +7,7 @@ from collections.abc import Collection
 from reachp2p.core.calls.call import CallDue
 from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.caller import Caller
+from reachp2p.core.calls.dedupe import DedupeDue
 from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.invocation import InvocationDue
 from reachp2p.core.calls.stream import StreamDue
@@ -226,7 +227,8 @@ class Node(Side):
     def leftovers(self) -> dict[str, int]:
         """Everything that should be zero once all calls have ended."""
         found = {"pending": self.caller.pending, "timers": 0, **self.callee.gauges(), **self.streams.gauges()}
-        del found["calls.rates"]  # how fast others call is remembered on purpose
+        for remembered in ("calls.rates", "calls.keys", "calls.key_bytes"):
+            del found[remembered]  # on purpose, for a while
         found["timers"] = self.calls_due
         found["busy"] = sum(
             self.caller.is_busy(n.node) or self.callee.is_busy(n.node) for n in self.world.nodes
@@ -286,6 +288,8 @@ class Node(Side):
     def _timer(self, key: TimerKey, now: float) -> None:
         if isinstance(key, CallDue):
             self.caller.on_timer(key, now)
+        elif isinstance(key, DedupeDue):
+            self.callee.dedupe.on_due(now)
         elif isinstance(key, TasksDue):
             self.caller.tasks.on_due(now)
         elif isinstance(key, StreamDue):
