@@ -128,4 +128,4 @@ def test_a_failed_trial_opens_it_again_for_longer_until_it_was_calm() -> None:
 
 
 def test_the_callers_own_mistakes_are_named() -> None:
-    assert sorted(int(code) for code in CALLERS_FAULTS) == [1304, 1402, 1404, 1405, 1407, 1408, 1410]
+    assert sorted(int(code) for code in CALLERS_FAULTS) == [1304, 1402, 1404, 1405, 1407, 1408, 1410, 1413]
