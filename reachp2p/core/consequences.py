@@ -102,6 +102,8 @@ class Consequences:
         for lost in parts.store.close(node):
             self.unroute(lost.fact, now)
         parts.routing.set_node(node, None)
+        parts.loads.forget(node)
+        parts.places.forget(node)
         self._unname(node)
         if member.state is MemberState.DEAD:
             parts.contacts.remember(node, member.addresses)

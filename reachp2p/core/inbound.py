@@ -32,6 +32,8 @@ from reachp2p.core.parts import Parts
 from reachp2p.core.push_pull import PushPull
 from reachp2p.core.wire.limits import WireError
 from reachp2p.core.wire.messages import (
+    COORDINATE_EXTENSION,
+    LOAD_EXTENSION,
     AccusationUpdate,
     Ack,
     Cancel,
@@ -39,6 +41,7 @@ from reachp2p.core.wire.messages import (
     ChallengeAnswer,
     ContactAnswer,
     ContactRequest,
+    Extensions,
     HeadRequest,
     HeadUpdate,
     HopPage,
@@ -190,7 +193,9 @@ class Inbound:
     def _ping(self, ping: Ping, source: Source, life: Life, data: bytes, now: float) -> None:
         parts = self._parts
         is_known = source.node in parts.table
-        parts.effects.add(ToNode(source.node, answer(ping), address=source.address, piggyback=is_known))
+        # A stranger gets no more than it sends, and what a helper passes on has a limit of its own.
+        told = parts.tell(now) if is_known and ping.origin is None else None
+        parts.effects.add(ToNode(source.node, answer(ping, told), address=source.address, piggyback=is_known))
 
     def _ping_req(self, request: PingReq, source: Source, life: Life, data: bytes, now: float) -> None:
         if source.address is None:
@@ -231,6 +236,8 @@ class Inbound:
 
     def _ack(self, ack: Ack, source: Source, life: Life, data: bytes, now: float) -> None:
         parts = self._parts
+        if ack.extensions:
+            self._told(ack.extensions, source.node, life, now)
         if ack.origin is not None and ack.origin != parts.own.node:
             relayed = parts.relays.on_ack(ack.nonce, source.node, data)
             if relayed is not None:
@@ -247,7 +254,16 @@ class Inbound:
                 return
         result = parts.prober.on_ack(ack.nonce, source.node, life, source.address, now)
         if result is not None:
+            if result.round_trip is not None and COORDINATE_EXTENSION in ack.extensions:
+                place = ack.extensions[COORDINATE_EXTENSION]
+                parts.places.on_round_trip(source.node, place, result.round_trip)
             self._consequences.probed(result, now)
+
+    def _told(self, extensions: Extensions, node: NodeId, life: Life, now: float) -> None:
+        """What a member tells of itself beside an answer, in its present life."""
+        member = self._parts.table.get(node)
+        if member is not None and member.life == life and LOAD_EXTENSION in extensions:
+            self._parts.loads.on_report(node, life, extensions[LOAD_EXTENSION], now)
 
     def _relayed_ack(self, message: RelayedAck, source: Source, life: Life, data: bytes, now: float) -> None:
         """An Ack that a helper forwards whole: signed by the target for the helper, its nonce is ours."""
@@ -393,6 +409,8 @@ class Inbound:
             case Request():
                 parts.callee.on_request(heard.link, heard.node, heard.life, message, now)
             case Reply():
+                if message.extensions:
+                    self._told(message.extensions, heard.node, heard.life, now)
                 parts.caller.on_reply(heard.link, heard.node, heard.life, message, now)
             case Cancel():
                 parts.callee.on_cancel(heard.node, heard.life, message, now)

@@ -35,7 +35,9 @@ from reachp2p.core.registry.schemas import Schemas
 from reachp2p.core.registry.store import RecordStore
 from reachp2p.core.routing.access import AccessStage, Identity
 from reachp2p.core.routing.breakers import Breakers, BreakerStage
+from reachp2p.core.routing.load import Loads, LoadStage, OwnLoad
 from reachp2p.core.routing.measures import Measures
+from reachp2p.core.routing.places import Places, write_coordinate
 from reachp2p.core.routing.router import Router
 from reachp2p.core.routing.rule_keeper import RuleKeeper
 from reachp2p.core.routing.rule_spreading import RuleSpreading
@@ -52,7 +54,7 @@ from reachp2p.core.transmit import Transmitter
 from reachp2p.core.trust.facts import FactChecker, FactSigner
 from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p.core.wire.engine_codec import CODEC, Codec
-from reachp2p.core.wire.messages import Ping
+from reachp2p.core.wire.messages import COORDINATE_EXTENSION, LOAD_EXTENSION, Extensions, Ping
 
 
 class Parts:
@@ -172,15 +174,25 @@ class Parts:
 
         identity = Identity(node)
         traffic = TrafficTable(counters)
+        self.loads = Loads(timers, counters)
         self.routing = RoutingTable(
             counters,
             virtual_nodes=protocol.virtual_nodes,
-            stages=(*STAGES[:-1], AccessStage(identity), STAGES[-1], BreakerStage(traffic)),
+            stages=(
+                *STAGES[:-1],
+                AccessStage(identity),
+                STAGES[-1],
+                BreakerStage(traffic),
+                LoadStage(self.loads),
+            ),
             identity=identity,
         )
         self.breakers = Breakers(traffic, timers, counters)
         self.breakers.changed = self.routing.reconsider
-        self.measures = Measures(traffic, settings.zone)
+        self.loads.changed = self.routing.reconsider_node
+        self.own_load = OwnLoad(is_told=settings.tells_load)
+        self.places = Places(rng, counters)
+        self.measures = Measures(traffic, self.loads, self.places, zone=settings.zone)
         self.router = Router(self.routing, rng, counters, measures=self.measures, breakers=self.breakers)
         self.rules = RuleKeeper(
             node,
@@ -235,6 +247,7 @@ class Parts:
             timers=timers,
             counters=counters,
             offered_by=self.routing.offered_by,
+            load=self.own_load,
         )
         self.caller = Caller(
             protocol,
@@ -268,6 +281,16 @@ class Parts:
         self.transmitter = Transmitter(
             settings, signer, self.own, self.table, self.queue, self.detector, self.links, counters, codec
         )
+
+    def tell(self, now: float) -> Extensions | None:
+        """What an Ack tells its receiver of this node, besides that it lives."""
+        told: Extensions = {}
+        report = self.own_load.report(now)
+        if report is not None:
+            told[LOAD_EXTENSION] = report.write()
+        if self.settings.tells_coordinate:
+            told[COORDINATE_EXTENSION] = write_coordinate(self.places.own)
+        return told or None
 
     def _own_life(self) -> Life:
         assert self.own.life is not None, "nothing is dialled or accepted before the life is on disk"

@@ -161,6 +161,8 @@ class Questions:
             "probe.relays": len(parts.relays),
             "routing.touch_marks": len(parts.touch),
             "routing.traffic": len(parts.measures.traffic),
+            "routing.loads": len(parts.loads),
+            "coordinates.places": len(parts.places),
             **parts.routing.sizes(),
         }
         return {**parts.counters.snapshot(), **{f"size.{name}": n for name, n in gauges.items()}, **sizes}

@@ -140,6 +140,10 @@ class Settings(msgspec.Struct, frozen=True):
     zone: str = ""
     take_over: bool = False
     """Start above any life of this key, even one that answers (docs/protocol/lives.md)."""
+    tells_load: bool = False
+    """Tell those whom this node answers how busy it is."""
+    tells_coordinate: bool = False
+    """Tell those whose probes this node answers where it is, so that they can estimate distances."""
     protocol: Protocol = msgspec.field(default_factory=Protocol)
 
     def __post_init__(self) -> None:

@@ -29,6 +29,7 @@ from reachp2p.core.membership.relays import RelayEnds, RelayNackDue
 from reachp2p.core.parts import Parts
 from reachp2p.core.push_pull import FirstSyncDue, PushPull, PushPullDue
 from reachp2p.core.routing.breakers import BreakerDue
+from reachp2p.core.routing.load import LoadDue
 from reachp2p.core.routing.rule_spreading import RulesDue
 from reachp2p.core.routing.unreached import UnreachedEnds
 from reachp2p.core.routing.unsteady import SteadyDue
@@ -91,6 +92,7 @@ class Timing:
             UnreachedEnds: self._on_unreached_ends,
             SteadyDue: parts.unsteady.on_timer,
             BreakerDue: parts.breakers.on_timer,
+            LoadDue: self._on_load_due,
             RulesDue: _at(parts.rule_spreading.on_due),
             AskEnds: _at(parts.life.on_ask_ends),
             ChallengeDue: self._on_challenge_due,
@@ -144,6 +146,9 @@ class Timing:
 
     def _on_unreached_ends(self, key: UnreachedEnds, now: float) -> None:
         self._parts.unreached.on_timer(key)
+
+    def _on_load_due(self, key: LoadDue, now: float) -> None:
+        self._parts.loads.on_timer(key)
 
     def _on_challenge_due(self, key: ChallengeDue, now: float) -> None:
         parts = self._parts

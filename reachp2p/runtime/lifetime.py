@@ -201,6 +201,8 @@ class Lifetime:
             addresses=self.advertised,
             zone=options.zone,
             take_over=options.take_over,
+            tells_load=True,
+            tells_coordinate=True,
             protocol=options.protocol,
         )
         engine = self._engine_factory(

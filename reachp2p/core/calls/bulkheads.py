@@ -26,6 +26,8 @@ class Bulkheads:
         """Handlers that run now. Read only."""
         self.queued_bytes = 0
         """Payloads that wait. Read only."""
+        self.queued = 0
+        """Requests that wait. Read only."""
 
     def __len__(self) -> int:
         return len(self._bulkheads)
@@ -75,6 +77,7 @@ class Bulkheads:
         bulkhead.queue[invocation.number] = invocation
         self._waiting[bulkhead.key] = bulkhead
         self.queued_bytes += len(invocation.request.payload)
+        self.queued += 1
 
     def leave(self, invocation: Invocation) -> None:
         """It ends: its place is free again, or it waits no more."""
@@ -105,5 +108,6 @@ class Bulkheads:
         bulkhead = invocation.bulkhead
         del bulkhead.queue[invocation.number]
         self.queued_bytes -= len(invocation.request.payload)
+        self.queued -= 1
         if not bulkhead.queue:
             self._waiting.pop(bulkhead.key, None)

@@ -43,11 +43,12 @@ from reachp2p.core.effects import CancelInvoke, Effects, Invoke
 from reachp2p.core.ids import Life, LinkId, NodeId
 from reachp2p.core.links.outputs import LinkDown
 from reachp2p.core.links.table import Links
+from reachp2p.core.routing.load import OwnLoad
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
 from reachp2p.core.views import BulkheadView
 from reachp2p.core.wire.codec import RejectedCall
-from reachp2p.core.wire.messages import Cancel, Reply, Request
+from reachp2p.core.wire.messages import LOAD_EXTENSION, Cancel, Reply, Request
 from reachp2p.errors import ErrorCode
 
 
@@ -67,8 +68,10 @@ class Callee:
         timers: Timers,
         counters: Counters,
         offered_by: Callable[[NodeId, Life], Collection[str]] = lambda node, life: (),
+        load: OwnLoad | None = None,
     ) -> None:
-        """`agents` are those offered now, by id; `offered_by` says which agents a node offers in a life of its."""
+        """`agents` are those offered now, by id; `offered_by` says which agents a node offers in a life of its; `load`
+        is what is told with replies."""
         self._protocol = protocol
         self._agents = agents
         self._links = links
@@ -79,6 +82,8 @@ class Callee:
         self._counters = counters
         self._admission = Admission(protocol, own_life, agents, offered_by, counters)
         self._bulkheads = Bulkheads(protocol.invocations_max)
+        self._load = OwnLoad(is_told=False) if load is None else load
+        self._load.numbers = lambda: (self._bulkheads.running, self._bulkheads.queued)
         self._served = Served()
         self.dedupe = self._dedupe = Dedupe(timers, counters)
         """What was executed under idempotency keys."""
@@ -102,6 +107,7 @@ class Callee:
             if served is not None and served.life == life:
                 served.link = link  # it will be answered where it is asked for now
             return
+        self._load.on_request(now)
         refusal = self._refusal(request)
         if refusal is None and link != LOCAL:
             refusal = self._admission.access_refusal(node, life, request)
@@ -160,6 +166,8 @@ class Callee:
             self._counters.add("calls.result_discarded")  # its request has ended before
             return
         self._finish(invocation, InvocationInput.RETURNED)
+        if invocation.begun_at is not None:
+            self._load.on_served(now - invocation.begun_at)
         self._counters.add("calls.served" if result.code == 0 else f"calls.serving_failed.{int(result.code)}")
         self._answer(
             invocation, reply_with(invocation.request.message_id, result, self._protocol.payload_max), now
@@ -514,4 +522,7 @@ class Callee:
             assert self.answer_locally is not None, "only a caller makes local calls"
             self.answer_locally(reply, now)
         else:
+            report = self._load.report(now)
+            if report is not None:
+                reply = replace(reply, extensions={LOAD_EXTENSION: report.write()})
             self._waiting_replies.send(link, node, life, reply, deadline, now)

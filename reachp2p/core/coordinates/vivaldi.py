@@ -5,8 +5,7 @@ trip; who is less sure moves more. Round trips pass a short median filter first;
 adjustment (Lee et al. 2010); a weak pull towards the origin keeps the whole cloud from drifting (Ledlie et al. 2007).
 Two departures, in `_is_implausible` and `_forced`: lies are outliers, and heights do not run away.
 
-A part of its own: nothing in the engine feeds or reads it yet. Probes will bring round trips and coordinates, and
-nearest-first routing will ask for distances.
+Probes bring round trips and coordinates, and nearest-first routing asks for distances (`routing.places`).
 """
 
 from __future__ import annotations

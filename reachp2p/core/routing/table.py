@@ -219,6 +219,12 @@ class RoutingTable:
             self._replace(entry, instance.key, instance, instance)
             self.version += 1
 
+    def reconsider_node(self, node: NodeId) -> None:
+        """The same for all agents of a node."""
+        entry = self._nodes.get(node)
+        for agent in list(entry.agents) if entry is not None else ():
+            self.reconsider(node, agent)
+
     def _note_offered(self, node: NodeId, entry: _Node) -> None:
         """What this node offers itself decides which guarded instances it may call."""
         identity = self._identity

@@ -19,6 +19,10 @@ WIRE_VERSION = 1
 """Byte 0 of each datagram and of the hello."""
 EXTENSION_KEY_MIN = 128
 EXTENSIONS_MAX = 16
+LOAD_EXTENSION = 128
+"""On Acks and replies: how busy the sender is (`routing.load`)."""
+COORDINATE_EXTENSION = 129
+"""On Acks: where the sender is (`routing.places`)."""
 
 NodeIdField = Annotated[bytes, Meta(min_length=NODE_ID_BYTES, max_length=NODE_ID_BYTES)]
 Nonce = Annotated[bytes, Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]

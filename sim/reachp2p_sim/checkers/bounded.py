@@ -20,6 +20,8 @@ from reachp2p.core.dissemination.anti_entropy import ANSWERED_MAX, INITIATED_MAX
 from reachp2p.core.links.incoming import ASSEMBLIES_MAX
 from reachp2p.core.membership.contacts import BOOK_MAX
 from reachp2p.core.membership.relays import RELAYS_MAX
+from reachp2p.core.routing.load import LOADS_MAX
+from reachp2p.core.routing.places import PLACES_MAX
 from reachp2p.core.routing.rule_book import HISTORY_MAX
 from reachp2p.core.routing.rule_spreading import WANTS_MAX
 from reachp2p.core.routing.rules import MEMORY_MAX
@@ -49,6 +51,7 @@ def _timers(sizes: Mapping[str, int], _: Protocol) -> int:
         "probe.rounds",
         "probe.relays",
         "routing.traffic",
+        "routing.loads",
     )
     return TIMERS_FIXED + TIMERS_EACH * sum(sizes.get(f"size.{name}", 0) for name in (*owners, *more))
 
@@ -94,6 +97,8 @@ BOUNDS: dict[str, Callable[[Mapping[str, int], Protocol], int]] = {
     "size.probe.relays": lambda _, p: RELAYS_MAX,
     "size.routing.touch_marks": lambda sizes, _: sizes["size.members"],
     "size.routing.traffic": lambda _, p: TRAFFIC_MAX + p.pending_calls_max,
+    "size.routing.loads": lambda _, p: LOADS_MAX,
+    "size.coordinates.places": lambda _, p: PLACES_MAX,
     "size.routing.nodes": lambda sizes, _: sizes["size.members"] + 1,
     "size.routing.instances": lambda sizes, _: sizes["size.records"],
     "size.routing.capabilities": lambda sizes, p: sizes["size.records"] * p.records_per_node_max,

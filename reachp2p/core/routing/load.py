@@ -1,0 +1,240 @@
+"""Load reports: how busy a node says that it is, told to those it answers, one hop and never passed on.
+
+A report rides as an optional extension on Acks and replies. Each has a number; what is not above the last one of the
+same life is old and ignored, so datagrams may overtake each other. It is about a node as a whole, with all its
+agents.
+
+A node over its threshold (CPU 80 %, a queue of 100) is not asked (`LoadStage`), until it reports less than nine tenths
+of that, or until `OVER_MAX` seconds have passed in which nobody has heard from it. Everything else that is done with
+reports is the policies' matter.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from math import ceil
+
+import msgspec
+
+from reachp2p.core.counters import Counters
+from reachp2p.core.ids import COUNTER_MAX, Life, NodeId
+from reachp2p.core.routing.instance import Instance
+from reachp2p.core.routing.stages import Selector, Verdict
+from reachp2p.core.timers import Timers
+from reachp2p.errors import ErrorCode
+
+CPU_OVER = 80
+"""Percent of the processors that a node may use."""
+QUEUE_OVER = 100
+"""Requests that wait for a handler."""
+BACK_BELOW = 0.9
+"""Part of a threshold below which a node is asked again: one that stands at it should not come and go with each
+reply."""
+OVER_MAX = 5.0
+"""Seconds that a report keeps its node from being asked. Probes bring another sooner in small groups only."""
+LOADS_MAX = 16_384
+"""Nodes with reports, as many as a view may have members; then the one heard longest ago is forgotten."""
+COUNT_MAX = 2**31
+SECONDS_MAX = 86_400.0
+SERVED_MAX = 128
+"""Durations that the 95th percentile is taken of."""
+P95_AGE = 0.5
+"""Seconds for which it is not worked out again."""
+TOLD_FOR = 60.0
+"""Seconds after its last request for which a node still tells its load: before, and later, it has none."""
+
+
+class LoadReport(msgspec.Struct, frozen=True, gc=False):
+    """What a node says. `p95`: seconds that its handlers take; `cpu`: percent, None if it does not know."""
+
+    sequence: int
+    in_flight: int = 0
+    queued: int = 0
+    p95: float = 0.0
+    cpu: int | None = None
+
+    @property
+    def busy(self) -> int:
+        """Requests that run or wait there."""
+        return self.in_flight + self.queued
+
+    def is_over(self, part: float = 1.0) -> bool:
+        """Whether it is at a threshold, or at this part of one."""
+        return self.queued >= part * QUEUE_OVER or (self.cpu is not None and self.cpu >= part * CPU_OVER)
+
+    def write(self) -> list[int | None]:
+        """As it travels: seconds are microseconds there."""
+        return [self.sequence, self.in_flight, self.queued, round(self.p95 * 1e6), self.cpu]
+
+
+def read_report(value: object) -> LoadReport | None:
+    """The report in an extension, or None: another node may send anything there."""
+    if type(value) is not list or len(value) != 5:
+        return None
+    sequence, in_flight, queued, p95, cpu = value
+    for number, most in (
+        (sequence, COUNTER_MAX),
+        (in_flight, COUNT_MAX),
+        (queued, COUNT_MAX),
+        (p95, SECONDS_MAX * 1e6),
+    ):
+        if type(number) is not int or not 0 <= number <= most:
+            return None
+    if cpu is not None and (type(cpu) is not int or not 0 <= cpu <= 100):
+        return None
+    return LoadReport(sequence, in_flight, queued, p95 / 1e6, cpu)
+
+
+class NodeLoad(msgspec.Struct, eq=False):
+    """The last report of a node in one life."""
+
+    life: Life
+    report: LoadReport
+    heard_at: float
+    sent: int = 0
+    """Attempts of ours at any of its agents that have begun since."""
+    is_over: bool = False
+
+
+class LoadDue(msgspec.Struct, frozen=True, gc=False):
+    """A report that keeps its node from being asked is old."""
+
+    node: NodeId
+
+
+class Loads:
+    """The reports of others. Bound: `LOADS_MAX`, counter `load.forgotten`."""
+
+    def __init__(self, timers: Timers, counters: Counters) -> None:
+        self._timers = timers
+        self._counters = counters
+        self.entries: dict[NodeId, NodeLoad] = {}
+        """By node, whoever was heard last at the end. Read only."""
+        self.changed: Callable[[NodeId], object] = lambda node: None
+        """Told when a node goes over its threshold or comes back (`RoutingTable.reconsider_node`)."""
+
+    def on_report(self, node: NodeId, life: Life, value: object, now: float) -> None:
+        """A member has told its load, in its present life, on a message that proves who sent it."""
+        report = read_report(value)
+        if report is None:
+            self._counters.add("load.unreadable")
+            return
+        entry = self.entries.pop(node, None)
+        was_over = entry is not None and entry.is_over
+        if entry is None or entry.life != life:
+            if entry is None and len(self.entries) >= LOADS_MAX:
+                self._forget(next(iter(self.entries)))
+            entry = NodeLoad(life, report, now)
+        elif report.sequence <= entry.report.sequence:
+            self.entries[node] = entry
+            self._counters.add("load.outdated")
+            return
+        else:
+            entry.report, entry.heard_at, entry.sent = report, now, 0
+        self.entries[node] = entry
+        entry.is_over = report.is_over(BACK_BELOW if was_over else 1.0)
+        if entry.is_over:
+            self._timers.set(LoadDue(node), now + OVER_MAX)
+        if entry.is_over is not was_over:
+            if was_over:
+                self._timers.cancel(LoadDue(node))
+            else:
+                self._counters.add("load.over")
+            self.changed(node)
+
+    def on_timer(self, key: LoadDue) -> None:
+        """Nothing was heard for a while: ask it again."""
+        entry = self.entries.get(key.node)
+        if entry is not None and entry.is_over:
+            entry.is_over = False
+            self.changed(key.node)
+
+    def on_sent(self, node: NodeId) -> None:
+        """An attempt at one of its agents has begun."""
+        entry = self.entries.get(node)
+        if entry is not None:
+            entry.sent += 1
+
+    def get(self, instance: Instance) -> NodeLoad | None:
+        """The load of the node of an instance, if it was told in the life that registered it."""
+        entry = self.entries.get(instance.key[0])
+        return entry if entry is not None and entry.life == instance.info.life else None
+
+    def forget(self, node: NodeId) -> None:
+        """The node is no member any more."""
+        if node in self.entries:
+            self._forget(node)
+
+    def _forget(self, node: NodeId) -> None:
+        was_over = self.entries.pop(node).is_over
+        self._counters.add("load.forgotten")
+        if was_over:
+            self._timers.cancel(LoadDue(node))
+            self.changed(node)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+
+class LoadStage:
+    """Does its node have room?"""
+
+    name = "load"
+    code = ErrorCode.ALL_OVERLOADED
+
+    def __init__(self, loads: Loads) -> None:
+        self._loads = loads
+
+    def judge(self, selector: Selector, instance: Instance) -> Verdict:
+        """WITHHOLD what is over its threshold."""
+        load = self._loads.get(instance)
+        return Verdict.WITHHOLD if load is not None and load.is_over else Verdict.PASS
+
+    def why(self, selector: Selector, instance: Instance) -> str:
+        """Its numbers."""
+        load = self._loads.get(instance)
+        if load is None:
+            return "overloaded"
+        cpu = "" if load.report.cpu is None else f", {load.report.cpu} % CPU"
+        return f"overloaded: {load.report.queued} waiting{cpu}"
+
+
+class OwnLoad:
+    """What this node says about itself. The callee tells it what it serves, the driver how busy the processors are."""
+
+    def __init__(self, *, is_told: bool) -> None:
+        """`is_told`: whether anybody is told."""
+        self._is_told = is_told
+        self._sequence = 0
+        self._served: deque[float] = deque(maxlen=SERVED_MAX)
+        self._p95 = 0.0
+        self._p95_at = float("-inf")
+        self._asked_at = float("-inf")
+        self.cpu: int | None = None
+        """Percent of the processors that this node may use, measured by its driver."""
+        self.numbers: Callable[[], tuple[int, int]] = lambda: (0, 0)
+        """Handlers that run, and requests that wait; given by the callee."""
+
+    def on_request(self, now: float) -> None:
+        """Somebody asks for something."""
+        self._asked_at = now
+
+    def on_served(self, seconds: float) -> None:
+        """A handler took so long."""
+        self._served.append(seconds)
+
+    def report(self, now: float) -> LoadReport | None:
+        """The next report, or None if there is nothing to tell."""
+        if not self._is_told or now - self._asked_at > TOLD_FOR:
+            return None
+        self._sequence += 1
+        in_flight, queued = self.numbers()
+        return LoadReport(self._sequence, in_flight, queued, self._percentile(now), self.cpu)
+
+    def _percentile(self, now: float) -> float:
+        if self._served and now - self._p95_at >= P95_AGE:
+            ordered = sorted(self._served)
+            self._p95 = ordered[ceil(0.95 * len(ordered)) - 1]
+            self._p95_at = now
+        return self._p95
