@@ -11,6 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from reachp2p import __version__
 from reachp2p.core.counters import Counters
 from reachp2p.errors import ConfigurationInvalid, ErrorCode, LocalProtocolError, NodeError, ReachError
 from reachp2p.runtime.calls import result_of
+from reachp2p.runtime.control_traces import answer_sessions, answer_trace
 from reachp2p.runtime.control_wire import (
     LINE_MAX,
     Lines,
@@ -45,6 +47,8 @@ with 1406; beyond them a connection is told so and closed."""
 RESERVED = 4
 ALWAYS = ("info", "diagnostics", "leave")
 """What an operator needs when everything else is taken."""
+LONG = ("call", "trace", "sessions")
+"""What may take its time, and is cancelled when whoever asked has gone."""
 SEND_TIMEOUT = 10.0
 SECONDS_MAX = 86_400
 """The longest timeout that can be asked for: a day, as on the wire."""
@@ -120,6 +124,8 @@ class _Server:
             "leave": self._leave,
             "diagnostics": self._diagnostics,
             "routable": self._routable_nodes,
+            "trace": partial(answer_trace, node),
+            "sessions": partial(answer_sessions, node),
         }
 
     async def serve(self, accepted: socket.socket) -> None:
@@ -182,7 +188,7 @@ class _Server:
             if perform is None:
                 known = ", ".join([*self._operations, "events"])
                 raise LocalProtocolError(f"unknown operation {operation!r}; known are {known}")
-            is_call = operation == "call"  # the others are quick, and `leave` ends what would wait for it
+            is_call = operation in LONG  # the others are quick, and `leave` ends what would wait for it
             result = await (self._while_there(lines, perform, args) if is_call else perform(args))
             answer = {"id": number, "ok": True, "result": result}
         except ReachError as error:
@@ -276,6 +282,7 @@ class _Server:
             "node": None if ended.node is None else ended.node.hex(),
             "agent": ended.agent,
             "attempts": ended.attempts,
+            "session": ended.call.hex(),
             "seconds": round(trio.current_time() - begun, 6),
         }
 

@@ -171,6 +171,42 @@ def test_a_node_is_chosen_by_name_digits_or_folder(run: Run, network: dict[str, 
 
 
 @pytest.mark.usefixtures("wait_for_agent")
+def test_a_call_is_traced_by_the_session_that_it_tells(run: Run) -> None:
+    _, _, err = run("call", "text.shout", '{"text": "traced"}', "--node", "seed")
+    session = err.split("session ")[1].strip()
+    code, out, err = run("trace", session[:10], "--node", "seed", "--check")
+    assert (code, err) == (0, "all hops are there, and the clocks agree\n")
+    heading, _, asked, served = out.splitlines()
+    assert heading.startswith(f"session {session}: 2 hops on 2 nodes, ")
+    assert re.match(r"→ text.shout +seed +[\d.]+ ms +ok ", asked)
+    assert re.match(r"  · demo/shouter +shouter +[\d.]+ ms +ok ", served)
+    answer = json.loads(run("trace", session, "--node", "shouter", "--json")[1])
+    assert [hop["side"] for hop in answer["hops"]] == ["asked", "served"]
+    assert answer["asked"] == "shouter"
+    code, out, err = run("trace", "00" * 16, "--node", "seed")
+    assert (code, out) == (1, f"session {'00' * 16}: no hops found\n")
+    code, out, err = run("trace", "xyz", "--node", "seed")
+    assert (code, out) == (1, "")
+    assert "write its 32 hexadecimal digits" in err
+
+
+@pytest.mark.usefixtures("wait_for_agent")
+def test_failed_sessions_are_found(run: Run) -> None:
+    assert run("call", "text.shout", '{"txt": "wrong"}', "--node", "seed")[0] == 1
+    code, out, err = run(
+        "sessions", "--failed", "--since", "1h", "--capability", "text.shout", "--node", "seed"
+    )
+    assert code == 0
+    assert "`reachp2p trace SESSION` shows one of them" in err
+    assert re.search(r"[0-9a-f]{32} .*text.shout .*1405", out)
+    told = json.loads(run("sessions", "--failed", "--node", "seed", "--json")[1])
+    assert told["sessions"][0]["session"] in out
+    assert run("sessions", "--capability", "no.such", "--node", "seed")[2] == "no session fits\n"
+    for wrong in (["--since", "1w"], ["--limit", "0"], ["--timeout", "0"]):
+        assert run("sessions", *wrong)[0] == 2
+
+
+@pytest.mark.usefixtures("wait_for_agent")
 def test_agents_are_listed_with_what_they_can_do(run: Run) -> None:
     code, out, _ = run("agents", "--node", "seed")
     assert code == 0

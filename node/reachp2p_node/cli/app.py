@@ -40,6 +40,7 @@ from reachp2p_node.cli.options import (
     VerboseFlag,
     ZoneOption,
 )
+from reachp2p_node.cli.trace_commands import sessions, trace
 
 HELP = """Agents that find each other, call each other, and survive each other's faults.
 
@@ -281,6 +282,10 @@ def explain(
 
     args = {"capability": capability, "agent": agent, "tags": _tags(tag), "policy": policy, "key": key}
     return show_explanation(args, node, state, as_json=as_json)
+
+
+app.command()(trace)
+app.command()(sessions)
 
 
 @app.command()

@@ -33,6 +33,12 @@ StateOption = Annotated[
 CapabilityArgument = Annotated[
     str, typer.Argument(metavar="CAPABILITY", help="What is wanted, such as text.summarize.")
 ]
+GatherTimeoutOption = Annotated[
+    float,
+    typer.Option(
+        "--timeout", metavar="SECONDS", help="To ask others; who has not answered by then is named."
+    ),
+]
 AgentOption = Annotated[
     str | None, typer.Option("--agent", metavar="NAMESPACE/NAME", help="Only instances of this agent.")
 ]
