@@ -72,10 +72,13 @@ class Agent:
         access: str = "public",
         callers: Sequence[str] = (),
         candidate_percent: int | None = None,
+        exclusive: bool = False,
     ) -> None:
         """`access`: `public`; `restricted` to `callers`, each a namespace, `namespace/agent` or a node id in hex; or
         `private` to nodes that offer an agent of this one's namespace. `candidate_percent` (0 to 100) is the share of
         the calls that go to release candidates, which are those with the tag `release=candidate`.
+        `exclusive`: of all nodes that offer this agent one serves it and the others stand by, to take over when it is
+        gone; `Context.fencing_token` tells owners apart.
         """
         self.id = check_agent_id(check_text("agent id", agent_id, "nlp/summarizer"))
         self.version = check_version(check_text("version", version, "1.2.0"))
@@ -90,6 +93,7 @@ class Agent:
         self.access, self.callers = access, tuple(callers)
         check_access(self.access, self.callers)
         self.candidate_percent = _check_percent(candidate_percent, self.tags)
+        self.exclusive = check_bool(f"agent {agent_id!r}: exclusive", exclusive)
         self._handlers: dict[str, Handler] = {}
         self._specs: dict[str, CapabilitySpec] = {}
 
@@ -153,6 +157,7 @@ class Agent:
             access=self.access,
             callers=self.callers,
             candidate_percent=self.candidate_percent,
+            exclusive=self.exclusive,
         )
 
     def bind(self, node: CallingNode) -> dict[str, BoundHandler]:

@@ -94,6 +94,15 @@ class Context:
         return self._invocation.attempt
 
     @property
+    def fencing_token(self) -> int | None:
+        """Of an exclusive agent: the number that proves that this node owns it, higher for each later owner.
+
+        Hand it to what the handler writes to, and let that refuse a token lower than one it has seen. None if the agent
+        is not exclusive.
+        """
+        return self._invocation.fencing_token
+
+    @property
     def deadline(self) -> float:
         """When the caller stops waiting, on this node's steady clock (`trio.current_time`)."""
         return self._invocation.deadline

@@ -76,6 +76,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """`public`, `restricted` (to `callers`) or `private` (to nodes that offer an agent of its namespace)."""
     callers: tuple[str, ...] = ()
     """Who may call if access is restricted: `namespace`, `namespace/agent`, or a NodeId in hex."""
+    exclusive: bool = False
+    """One node at a time serves it, the others stand by (docs/protocol/claims.md)."""
     candidate_percent: int | None = None
     """Of a release candidate (tag `release=candidate`): its share of the calls, 0 to 100."""
 

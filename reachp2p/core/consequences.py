@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from reachp2p.core.events import MemberChanged, MemberState, NameShared, RecordChanged
 from reachp2p.core.ids import NodeId
 from reachp2p.core.membership.member import Member, Precedence
@@ -74,6 +76,8 @@ class Consequences:
             parts.snapshot.mark(node, now)
         if member.state in (MemberState.DEAD, MemberState.LEFT) and change.old is not member.state:
             parts.caller.on_member_gone(node, member.life, now, left=state is MemberState.LEFT)
+        for agent in parts.claims.agents_of(node):
+            parts.own_claims.on_changed(agent, now)
         if change.old is not state or change.is_new_life:
             self.alive_changed = True
             parts.counters.add(f"members.became_{state.value.lower()}")
@@ -158,18 +162,48 @@ class Consequences:
         """A record is new here: its agent is offered, changed or withdrawn."""
         parts = self._parts
         node = NodeId(fact.node)
+        owners = self._follow_claim(fact, now) if self._is_claimed(fact) else None
         if fact.withdrawn:
             parts.routing.remove_instance(node, fact.agent)
         else:
             parts.routing.put_instance(node, fact.agent, InstanceInfo.from_record(fact))
+        if owners is not None:
+            self._claim_followed(fact.agent, *owners, now)
         self._tell(fact, present=not fact.withdrawn, now=now)
 
     def unroute(self, fact: AgentRecord, now: float) -> None:
         """A record is gone without a withdrawal: its life is over, or its owner has forgotten it."""
+        if self._is_claimed(fact):
+            ended = replace(fact, withdrawn=True, claim=None)
+            self._claim_followed(fact.agent, *self._follow_claim(ended, now), now)
         if self._parts.routing.remove_instance(NodeId(fact.node), fact.agent):
             self._tell(fact, present=False, now=now)
         elif fact.node != self._parts.own.node:
             self._parts.snapshot.mark(NodeId(fact.node), now)
+
+    # Exclusive agents
+
+    def _is_claimed(self, fact: AgentRecord) -> bool:
+        return fact.claim is not None or self._parts.claims.offers(NodeId(fact.node), fact.agent)
+
+    def _follow_claim(self, fact: AgentRecord, now: float) -> tuple[NodeId | None, NodeId | None]:
+        """What a record says of a claim; returns the owner before and now."""
+        parts, node, agent = self._parts, NodeId(fact.node), fact.agent
+        patience = parts.own_claims.suspicion_min()
+        if fact.withdrawn or fact.claim is None:
+            before = parts.claims.on_gone(node, agent, fact.claim, now, patience)
+        else:
+            before = parts.claims.on_record(node, agent, fact.claim, now, patience)
+        return before, parts.claims.owner(agent)
+
+    def _claim_followed(self, agent: str, before: NodeId | None, after: NodeId | None, now: float) -> None:
+        """Instances are judged anew if another node owns the agent, and an own one may claim or step back."""
+        parts = self._parts
+        if before != after:
+            for node in (before, after):
+                if node is not None:
+                    parts.routing.reconsider(node, agent)
+        parts.own_claims.on_changed(agent, now)
 
     def _tell(self, fact: AgentRecord, *, present: bool, now: float) -> None:
         node = NodeId(fact.node)

@@ -126,6 +126,8 @@ class Invoke(msgspec.Struct, frozen=True):
     """How many further calls the chain may have."""
     stream: StreamKind = StreamKind.NONE
     """What of the call is a stream; its items are given and taken under the invocation's number."""
+    fencing_token: int | None = None
+    """Of an exclusive agent: proves to whatever the handler writes to that its node owns the agent."""
 
 
 class CancelInvoke(msgspec.Struct, frozen=True, gc=False):

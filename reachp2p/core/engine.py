@@ -19,6 +19,7 @@ from reachp2p.core.calls.gathering import Gathered
 from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.hops import HopFilter
 from reachp2p.core.calls.tasks import TaskView
+from reachp2p.core.claiming import Claiming
 from reachp2p.core.commands import AgentSpec, CallSpec, Flow, InvokeResult, RouteQuery, StreamKey
 from reachp2p.core.consequences import Consequences
 from reachp2p.core.effects import Effect, LinkEnd
@@ -85,6 +86,7 @@ class Engine:
         self._hearing = Hearing(parts, self._consequences, pulls)
         self._push_pull = PushPull(parts, self._hearing)
         self._upkeep = Upkeep(parts, self._hearing, self._consequences, pulls, self._push_pull)
+        self._claiming = Claiming(parts, self._hearing, self._push_pull)
         self._introductions = Introductions(parts, self._hearing, self._push_pull)
         self._recall = Recall(parts, self._hearing)
         self._inbound = Inbound(
@@ -154,6 +156,7 @@ class Engine:
         for item in self._parts.transmitter.settled(ticket, durable=True):
             self._parts.effects.add(item)
         self._parts.snapshot.on_persisted(ticket)
+        self._parts.own_claims.on_persisted(ticket, now)
         self._take_steps(self._parts.life.on_persisted(ticket, now), now)
         self._settle(now)
 
@@ -167,6 +170,7 @@ class Engine:
         self._parts.snapshot.on_failed(ticket, now)
         if self._parts.rules.on_failed(ticket):
             self._parts.rule_spreading.on_write_failed(now)
+        self._parts.own_claims.on_persist_failed(ticket, now)
         self._parts.effects.notify(StorageFailed(at=now, table=table, reason=reason))
         self._take_steps(self._parts.life.on_persist_failed(ticket, reason, now), now)
         self._settle(now)
@@ -182,6 +186,7 @@ class Engine:
             self._life_rows = (request, rows)
             self._parts.rules.load(rows)
         if self._is_loaded and self._life_rows is not None:
+            self._parts.own_claims.recall(self._life_rows[1])
             steps = self._parts.life.on_fetched(*self._life_rows, now)
             self._life_rows = None
             self._take_steps(steps or [], now)
@@ -394,6 +399,8 @@ class Engine:
                 parts.effects.notify(DrainFinished(at=now, unfinished=0))
             return
         for agent in list(parts.agents.specs):
+            if agent in parts.own_claims.tokens and parts.callee.is_serving(agent):
+                continue  # nobody is to own it before its handlers have ended; LEFT frees it
             record = parts.agents.withdraw(agent, now)
             if record is not None:
                 self._hearing.own_record(record, now)
@@ -506,6 +513,10 @@ class Engine:
         """Why `is_callable` is false: 1301 or 1303 with how many instances are known, in which states."""
         return self._questions.why_not_callable(capability, has_synced=self._push_pull.has_synced)
 
+    def owner(self, agent: str) -> NodeId | None:
+        """Which node owns an exclusive agent, as this one sees it; None if nobody does, or it is not exclusive."""
+        return self._parts.claims.owner(agent)
+
     def is_probing(self, node: NodeId) -> bool:
         """Whether a probe of this member of our own is under way."""
         return self._parts.prober.is_probing(node)
@@ -568,6 +579,8 @@ class Engine:
             steps, self._hearing.steps = self._hearing.steps, []
             self._take_steps(steps, now)
         parts = self._parts
+        if parts.own_claims.changed or parts.own_claims.lost:
+            self._claiming.carry_out(now)
         if parts.life.is_running:
             self._upkeep.arm(now)
             if parts.own.is_used_up:
@@ -618,6 +631,7 @@ class Engine:
         parts.routing.set_node(
             parts.own.node, *self._questions.own_state(), parts.own.name, life, self._settings.zone
         )
+        self._claiming.begin(now)
         for record in parts.agents.open(life, now):
             self._hearing.own_record(record, now)
         self._hearing.announce(now)
@@ -645,6 +659,8 @@ class Engine:
         if parts.own.has_left:
             return
         parts.timers.cancel(DrainEnds())
+        for agent in parts.own_claims.tokens:
+            parts.callee.hand_back(agent, now)
         parts.caller.drain()
         parts.own.leave()
         self._hearing.announce(now)

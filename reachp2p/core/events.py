@@ -82,6 +82,14 @@ class RecordChanged(Event, frozen=True, kw_only=True):
     present: bool
 
 
+class ClaimChanged(Event, frozen=True, kw_only=True):
+    """This node owns an exclusive agent from now on, with this claim epoch and fencing token, or (0, None) no more."""
+
+    agent: str
+    epoch: int
+    token: int | None
+
+
 class CallEnded(Event, frozen=True, kw_only=True):
     """The one end of a call. `code` 0 is a result, else a code of `reachp2p.errors`.
 

@@ -29,12 +29,15 @@ from reachp2p.core.membership.own import OwnNode
 from reachp2p.core.membership.probe import Prober
 from reachp2p.core.membership.relays import Relays
 from reachp2p.core.membership.table import MemberTable
+from reachp2p.core.registry.claims import Claims
 from reachp2p.core.registry.own import OwnAgents
+from reachp2p.core.registry.own_claims import OwnClaims
 from reachp2p.core.registry.replica import Replica
 from reachp2p.core.registry.schemas import Schemas
 from reachp2p.core.registry.store import RecordStore
 from reachp2p.core.routing.access import AccessStage, Identity
 from reachp2p.core.routing.breakers import Breakers, BreakerStage
+from reachp2p.core.routing.claimed import ClaimStage
 from reachp2p.core.routing.load import Loads, LoadStage, OwnLoad
 from reachp2p.core.routing.measures import Measures
 from reachp2p.core.routing.places import Places, write_coordinate
@@ -150,6 +153,10 @@ class Parts:
 
         self.store = RecordStore(protocol.records_per_node_max, counters)
         self.schemas = Schemas(counters)
+        self.claims = Claims(self.table, counters)
+        self.own_claims = OwnClaims(
+            node, protocol, self.claims, self.table, effects=effects, timers=timers, counters=counters
+        )
         self.agents = OwnAgents(
             self.own,
             self.store,
@@ -158,6 +165,7 @@ class Parts:
             self.checker,
             self.clock,
             protocol.records_per_node_max // 2,
+            self.own_claims,
         )
         self.replica = Replica(
             self.own, self.table, self.store, self.detector, self.clock, protocol.clock_tolerance
@@ -181,6 +189,7 @@ class Parts:
             stages=(
                 *STAGES[:-1],
                 AccessStage(identity),
+                ClaimStage(self.claims.owner),
                 STAGES[-1],
                 BreakerStage(traffic),
                 LoadStage(self.loads),
@@ -240,6 +249,7 @@ class Parts:
             protocol,
             own_life=lambda: self.own.life,
             agents=self.agents.specs,
+            tokens=self.own_claims.tokens,
             links=self.links,
             hops=self.hops,
             streams=self.streams,

@@ -164,5 +164,6 @@ class Questions:
             "routing.loads": len(parts.loads),
             "coordinates.places": len(parts.places),
             **parts.routing.sizes(),
+            **parts.claims.sizes(),
         }
         return {**parts.counters.snapshot(), **{f"size.{name}": n for name, n in gauges.items()}, **sizes}

@@ -28,6 +28,7 @@ from reachp2p.core.membership.probe import DirectProbeDue, ProbeDue, ProbeEnds
 from reachp2p.core.membership.relays import RelayEnds, RelayNackDue
 from reachp2p.core.parts import Parts
 from reachp2p.core.push_pull import FirstSyncDue, PushPull, PushPullDue
+from reachp2p.core.registry.own_claims import ClaimDue
 from reachp2p.core.routing.breakers import BreakerDue
 from reachp2p.core.routing.load import LoadDue
 from reachp2p.core.routing.rule_spreading import RulesDue
@@ -94,6 +95,7 @@ class Timing:
             BreakerDue: parts.breakers.on_timer,
             LoadDue: self._on_load_due,
             RulesDue: _at(parts.rule_spreading.on_due),
+            ClaimDue: self._on_claim_due,
             AskEnds: _at(parts.life.on_ask_ends),
             ChallengeDue: self._on_challenge_due,
             ChallengeEnds: _at(parts.life.on_challenge_ends),
@@ -149,6 +151,9 @@ class Timing:
 
     def _on_load_due(self, key: LoadDue, now: float) -> None:
         self._parts.loads.on_timer(key)
+
+    def _on_claim_due(self, key: ClaimDue, now: float) -> None:
+        self._parts.own_claims.on_due(key, now)
 
     def _on_challenge_due(self, key: ChallengeDue, now: float) -> None:
         parts = self._parts

@@ -50,6 +50,7 @@ class InvokeContext(msgspec.Struct, frozen=True, kw_only=True):
     path: tuple[str, ...] = ()
     """Agents on whose behalf this call is made, the agent called last: what calls of its handler come from."""
     hops_left: int | None = None
+    fencing_token: int | None = None
 
 
 Handler: TypeAlias = Callable[[InvokeContext, bytes, str], Awaitable[InvokeResult]]
@@ -167,6 +168,7 @@ class Handlers:
             traceparent=invoke.traceparent,
             path=invoke.path,
             hops_left=invoke.hops_left,
+            fencing_token=invoke.fencing_token,
         )
         serving = begin(context)
         try:

@@ -25,15 +25,18 @@ class Admission:
         protocol: Protocol,
         own_life: Callable[[], Life | None],
         agents: Mapping[str, AgentSpec],
+        tokens: Mapping[str, int],
         offered_by: Callable[[NodeId, Life], Collection[str]],
         counters: Counters,
     ) -> None:
-        """`agents` are those offered now, by id; `offered_by` says which agents a node offers in a life of its."""
+        """`agents` are those offered now, by id, `tokens` those of the exclusive ones that this node owns; `offered_by`
+        says which agents a node offers in a life of its."""
         self._offered_by = offered_by
         self._buckets = Buckets(counters)
         self._protocol = protocol
         self._own_life = own_life
         self._agents = agents
+        self._tokens = tokens
 
     def refusal(self, request: Request) -> Refusal | None:
         """Why a request cannot be served by anybody here, or None."""
@@ -78,6 +81,16 @@ class Admission:
             if agent in self._offered_by(node, life):  # its word counts for agents that it has signed for
                 caller = agent.partition("/")[0]
         return self._buckets.take((request.agent, request.capability, caller), rate, now)
+
+    def claim_refusal(self, request: Request) -> Refusal | None:
+        """Why an exclusive agent is not served here: this node does not own it. Else None."""
+        spec = self._agents.get(request.agent)
+        if spec is None or not spec.exclusive or request.agent in self._tokens:
+            return None
+        return (
+            ErrorCode.NO_HEALTHY_INSTANCE,
+            f"{request.agent!r} stands by here; another node owns it, or nobody",
+        )
 
     def offered(self, request: Request) -> CapabilitySpec | None:
         """What is asked for, if it is offered here."""

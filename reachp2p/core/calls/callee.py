@@ -51,6 +51,8 @@ from reachp2p.core.wire.codec import RejectedCall
 from reachp2p.core.wire.messages import LOAD_EXTENSION, Cancel, Reply, Request
 from reachp2p.errors import ErrorCode
 
+_NO_TOKENS: Mapping[str, int] = {}
+
 
 class Callee:
     """Requests being served. Bounds: those of `Bulkheads` and `WaitingReplies`."""
@@ -69,9 +71,10 @@ class Callee:
         counters: Counters,
         offered_by: Callable[[NodeId, Life], Collection[str]] = lambda node, life: (),
         load: OwnLoad | None = None,
+        tokens: Mapping[str, int] = _NO_TOKENS,
     ) -> None:
         """`agents` are those offered now, by id; `offered_by` says which agents a node offers in a life of its; `load`
-        is what is told with replies."""
+        is what is told with replies; `tokens` are the fencing tokens of the exclusive agents that this node owns."""
         self._protocol = protocol
         self._agents = agents
         self._links = links
@@ -80,7 +83,8 @@ class Callee:
         self._effects = effects
         self._timers = timers
         self._counters = counters
-        self._admission = Admission(protocol, own_life, agents, offered_by, counters)
+        self._admission = Admission(protocol, own_life, agents, tokens, offered_by, counters)
+        self._tokens = tokens
         self._bulkheads = Bulkheads(protocol.invocations_max)
         self._load = OwnLoad(is_told=False) if load is None else load
         self._load.numbers = lambda: (self._bulkheads.running, self._bulkheads.queued)
@@ -118,6 +122,8 @@ class Callee:
                 return
             if self._is_draining:
                 refusal = ErrorCode.NODE_LOST, "this node is leaving"
+            else:
+                refusal = self._admission.claim_refusal(request)
         if refusal is None:
             spec = self._admission.offered(request)
             if spec is None:
@@ -237,6 +243,13 @@ class Callee:
             if invocation.state is InvocationState.QUEUED:
                 self._hand_back(invocation, now)
 
+    def hand_back(self, agent: str, now: float) -> None:
+        """This node owns an exclusive agent no more: nothing of it is started, and what runs is cancelled."""
+        for invocation in self._served.all():
+            if invocation.request.agent == agent:
+                self._hand_back(invocation, now)
+        self._start_waiting(now)
+
     def pause(self, now: float) -> None:
         """A higher life of this key was heard of: start nothing, cancel what runs, return no result."""
         self._is_paused = True
@@ -267,6 +280,10 @@ class Callee:
     def unfinished(self) -> int:
         """Accepted requests that have not ended, and replies that have not left."""
         return len(self._served) + len(self._waiting_replies) + self._streams.unconfirmed
+
+    def is_serving(self, agent: str) -> bool:
+        """Whether calls of this agent run or wait here."""
+        return any(invocation.request.agent == agent for invocation in self._served.all())
 
     def is_busy(self, node: NodeId) -> bool:
         """Whether something is being served for this node, or a reply to it waits."""
@@ -426,6 +443,7 @@ class Callee:
                 path=(*request.path, request.agent),
                 hops_left=request.hops_left - 1,
                 stream=StreamKind(request.stream),
+                fencing_token=self._tokens.get(request.agent),
             )
         )
         if request.stream:

@@ -13,7 +13,7 @@ from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Life, NodeId, check_agent_id, check_capability, check_tag_key, check_version
 from reachp2p.core.registry.access import ACCESS, Access, check_access
 from reachp2p.core.views import AgentView, CapabilityView
-from reachp2p.core.wire.facts import AgentRecord, Capability
+from reachp2p.core.wire.facts import AgentRecord, Capability, Claim
 from reachp2p.errors import InvalidIdentifier
 
 CAPABILITIES_MAX = 64
@@ -89,7 +89,9 @@ def _check_text(where: str, what: str, text: str, limit: int) -> None:
         raise InvalidIdentifier(f"{where}: {what} is not valid Unicode ({error.reason})") from error
 
 
-def record_of(spec: AgentSpec, node: NodeId, life: Life, version: int, issued_at: int) -> AgentRecord:
+def record_of(
+    spec: AgentSpec, node: NodeId, life: Life, version: int, issued_at: int, claim: Claim | None = None
+) -> AgentRecord:
     """The record that a checked `spec` becomes."""
     return AgentRecord(
         node=node,
@@ -119,13 +121,16 @@ def record_of(spec: AgentSpec, node: NodeId, life: Life, version: int, issued_at
         access=int(ACCESS[spec.access]),
         callers=list(spec.callers),
         candidate_percent=spec.candidate_percent,
+        claim=claim,
     )
 
 
-def withdrawal_of(agent: str, node: NodeId, life: Life, version: int, issued_at: int) -> AgentRecord:
+def withdrawal_of(
+    agent: str, node: NodeId, life: Life, version: int, issued_at: int, claim: Claim | None = None
+) -> AgentRecord:
     """The tombstone of a record."""
     return AgentRecord(
-        node=node, life=life, version=version, agent=agent, issued_at=issued_at, withdrawn=True
+        node=node, life=life, version=version, agent=agent, issued_at=issued_at, withdrawn=True, claim=claim
     )
 
 

@@ -34,6 +34,7 @@ class InstanceInfo(msgspec.Struct, frozen=True, kw_only=True):
     access: int = 0
     callers: tuple[str, ...] = ()
     candidate_percent: int | None = None
+    exclusive: bool = False
 
     @property
     def side(self) -> str:
@@ -61,6 +62,7 @@ class InstanceInfo(msgspec.Struct, frozen=True, kw_only=True):
             access=record.access,
             callers=tuple(record.callers),
             candidate_percent=record.candidate_percent,
+            exclusive=record.claim is not None,
         )
 
 

@@ -20,6 +20,7 @@ from reachp2p.core.dissemination.anti_entropy import ANSWERED_MAX, INITIATED_MAX
 from reachp2p.core.links.incoming import ASSEMBLIES_MAX
 from reachp2p.core.membership.contacts import BOOK_MAX
 from reachp2p.core.membership.relays import RELAYS_MAX
+from reachp2p.core.registry.claims import REMEMBERED_MAX
 from reachp2p.core.routing.load import LOADS_MAX
 from reachp2p.core.routing.places import PLACES_MAX
 from reachp2p.core.routing.rule_book import HISTORY_MAX
@@ -52,6 +53,7 @@ def _timers(sizes: Mapping[str, int], _: Protocol) -> int:
         "probe.relays",
         "routing.traffic",
         "routing.loads",
+        "claims.agents",
     )
     return TIMERS_FIXED + TIMERS_EACH * sum(sizes.get(f"size.{name}", 0) for name in (*owners, *more))
 
@@ -103,6 +105,8 @@ BOUNDS: dict[str, Callable[[Mapping[str, int], Protocol], int]] = {
     "size.routing.instances": lambda sizes, _: sizes["size.records"],
     "size.routing.capabilities": lambda sizes, p: sizes["size.records"] * p.records_per_node_max,
     "size.routing.pools": lambda _, p: POOLS_MAX,
+    "size.claims.agents": lambda sizes, _: sizes["size.records"],
+    "size.claims.remembered": lambda _, p: REMEMBERED_MAX,
     "health": lambda _, p: p.health_max,
 }
 """What each gauge may be at most, given the other gauges and the constants of the protocol."""

@@ -60,11 +60,19 @@ class Offer:
     handler: Handler
 
     @classmethod
-    def simple(cls, agent: str, capability: str, handler: Handler, repeatable: bool = True) -> Offer:
+    def simple(
+        cls,
+        agent: str,
+        capability: str,
+        handler: Handler,
+        repeatable: bool = True,
+        *,
+        exclusive: bool = False,
+    ) -> Offer:
         """An agent with one capability, which streams its results if its handler yields items."""
         stream = StreamKind.RESULTS if handler.items else StreamKind.NONE
         offered = CapabilitySpec(name=capability, repeatable=repeatable, stream=stream)
-        spec = AgentSpec(agent=agent, capabilities=(offered,))
+        spec = AgentSpec(agent=agent, capabilities=(offered,), exclusive=exclusive)
         return cls(spec, handler)
 
 

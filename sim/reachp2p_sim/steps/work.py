@@ -23,6 +23,7 @@ class OfferAgent(Step, frozen=True, kw_only=True):
     """Offer an agent with one capability from now on, and after each restart.
 
     Its handlers take `service_time` seconds (mean of an exponential); a share `fails`, a share `hangs` for ever.
+    Of those that offer an `exclusive` agent one serves, the others stand by.
     """
 
     hosts: Selection
@@ -32,6 +33,7 @@ class OfferAgent(Step, frozen=True, kw_only=True):
     service_time: Annotated[float, Meta(ge=0)] = 0.005
     fails: Share = 0.0
     hangs: Share = 0.0
+    exclusive: bool = False
 
     machines: ClassVar[tuple[str, ...]] = ("hosts",)
     disturbs: ClassVar[bool] = False
@@ -40,7 +42,10 @@ class OfferAgent(Step, frozen=True, kw_only=True):
         """An agent of the same name is replaced."""
         handler = Handler(self.service_time, self.fails, self.hangs)
         for host in world.hosts(self.hosts):
-            host.application.offer(Offer.simple(self.agent, self.capability, handler, self.repeatable))
+            offer = Offer.simple(
+                self.agent, self.capability, handler, self.repeatable, exclusive=self.exclusive
+            )
+            host.application.offer(offer)
 
 
 class WithdrawAgent(Step, frozen=True, kw_only=True):
