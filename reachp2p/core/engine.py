@@ -486,6 +486,10 @@ class Engine:
         unmet = [self._lacking(spec) for spec in self._parts.agents.specs.values()]
         return msgspec.structs.replace(view, unmet=tuple(words for words in unmet if words))
 
+    def rule_set(self, version: int | None) -> RuleSet:
+        """The cluster's rules of a version, or those in force (None). Raises `ConfigurationInvalid` (1704)."""
+        return self._parts.rules.rule_set(version)
+
     def check_rules(self, document: object, origin: str) -> RuleSet:
         """The rules that these plain values say, if this node could go by them. Raises `RulesInvalid` (1704)."""
         return self._parts.rules.read(document, origin)

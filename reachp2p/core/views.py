@@ -144,6 +144,8 @@ class RulesRecordView(msgspec.Struct, frozen=True, kw_only=True):
     """The newest that this node understands."""
     refused: str
     """Why this node cannot go by them, or nothing."""
+    rules: int
+    """How many."""
     toml: str
     """Empty if they are refused."""
 

@@ -21,6 +21,7 @@ from reachp2p import __version__
 from reachp2p.core.counters import Counters
 from reachp2p.errors import ConfigurationInvalid, ErrorCode, LocalProtocolError, NodeError, ReachError
 from reachp2p.runtime.calls import result_of
+from reachp2p.runtime.control_rules import rules_operations
 from reachp2p.runtime.control_traces import answer_sessions, answer_trace
 from reachp2p.runtime.control_wire import (
     LINE_MAX,
@@ -126,6 +127,7 @@ class _Server:
             "routable": self._routable_nodes,
             "trace": partial(answer_trace, node),
             "sessions": partial(answer_sessions, node),
+            **rules_operations(node),
         }
 
     async def serve(self, accepted: socket.socket) -> None:

@@ -40,6 +40,7 @@ from reachp2p_node.cli.options import (
     VerboseFlag,
     ZoneOption,
 )
+from reachp2p_node.cli.rules_commands import rules_app
 from reachp2p_node.cli.trace_commands import sessions, trace
 
 HELP = """Agents that find each other, call each other, and survive each other's faults.
@@ -73,6 +74,9 @@ route = typer.Typer(
     help="Questions about routing: `reachp2p route explain`.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(route, name="route")
+
+
+app.add_typer(rules_app, name="rules")
 
 
 def _print_version(wanted: bool) -> None:

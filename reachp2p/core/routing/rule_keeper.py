@@ -224,6 +224,24 @@ class RuleKeeper:
 
     # Questions
 
+    def rule_set(self, version: int | None) -> RuleSet:
+        """The cluster's rules of a version (of several the one that counts), or those in force (None).
+
+        Raises `ConfigurationInvalid` (1704) if they are not here, or not understood here.
+        """
+        if version is None:
+            return self._cluster_rules()
+        for record in reversed(self.book.records):
+            if record.fact.version == version:
+                said = self._understood[record.digest]
+                if isinstance(said, RulesInvalid):
+                    raise said
+                return said
+        known = ", ".join(str(number) for number in sorted({one.fact.version for one in self.book.records}))
+        raise ConfigurationInvalid(
+            f"version {version} of the rules is not in the history; {known or 'nothing'} is"
+        )
+
     def view(self) -> RulesView:
         """What is in force, why, and what was before."""
         in_force = self._in_force_record()
@@ -241,6 +259,7 @@ class RuleKeeper:
                     in_force=record is in_force,
                     newest=record is newest,
                     refused=said.message if isinstance(said, RulesInvalid) else "",
+                    rules=0 if isinstance(said, RulesInvalid) else len(said.rules),
                     toml="" if isinstance(said, RulesInvalid) else to_toml(said),
                 )
             )
