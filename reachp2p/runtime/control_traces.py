@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from reachp2p.core.calls.checking import Finding
 from reachp2p.core.calls.gathering import Missing
-from reachp2p.core.calls.hops import Hop
 from reachp2p.core.calls.summaries import SessionView
 from reachp2p.errors import ConfigurationInvalid
+from reachp2p.exporters import hop_object
 from reachp2p.runtime.tracing import GATHER_TIMEOUT
 
 if TYPE_CHECKING:
@@ -65,47 +65,6 @@ async def answer_sessions(node: Node, args: Mapping[str, Any]) -> Any:
         "left_out": found.left_out,
         "names": _names(node),
     }
-
-
-def hop_object(hop: Hop) -> dict[str, Any]:
-    """One hop. Recorded payloads are text if they are UTF-8, else hexadecimal digits."""
-    told: dict[str, Any] = {
-        "node": hop.node.hex(),
-        "side": hop.side.value,
-        "other": None if hop.other is None else hop.other.hex(),
-        "session": hop.session.hex(),
-        "trace": hop.trace.hex(),
-        "span": hop.span.hex(),
-        "parent": None if hop.parent is None else hop.parent.hex(),
-        "message_id": hop.message_id.hex(),
-        "attempt": hop.attempt,
-        "depth": hop.depth,
-        "agent": hop.agent,
-        "capability": hop.capability,
-        "started": round(hop.started, 6),
-        "duration": round(hop.duration, 6),
-        "queued": round(hop.queued, 6),
-        "bytes_in": hop.bytes_in,
-        "bytes_out": hop.bytes_out,
-        "code": hop.code,
-        "detail": hop.detail,
-        "retries": hop.retries,
-        "items": hop.items,
-        "handed": hop.handed,
-        "answered": hop.answered,
-    }
-    for name, payload in (("payload_in", hop.payload_in), ("payload_out", hop.payload_out)):
-        if payload is not None:
-            told[name] = payload_text(payload)
-    return told
-
-
-def payload_text(payload: bytes) -> str:
-    """A recorded payload as text: itself if it is UTF-8, else `hex:` and its digits."""
-    try:
-        return payload.decode()
-    except UnicodeDecodeError:
-        return f"hex:{payload.hex()}"
 
 
 def finding_object(finding: Finding) -> dict[str, Any]:

@@ -40,6 +40,7 @@ from reachp2p.core.views import AgentView, BulkheadView, Explanation, MemberView
 from reachp2p.errors import CallFailed, LocalProtocolError
 from reachp2p.runtime.calling import Calling
 from reachp2p.runtime.event_log import EventLog
+from reachp2p.runtime.exporting import check_recording
 from reachp2p.runtime.governed import Governed
 from reachp2p.runtime.options import check_options
 from reachp2p.runtime.tracing import Gatherer, Tracing
@@ -47,6 +48,8 @@ from reachp2p.runtime.tracing import Gatherer, Tracing
 if TYPE_CHECKING:  # naming `Node` loads no event loop; the first node does
     from trio import Nursery, TaskStatus
 
+    from reachp2p.core.calls.hop_store import Redact
+    from reachp2p.exporters import Exporter
     from reachp2p.runtime.driver import Driver
     from reachp2p.runtime.event_streams import EventStream
     from reachp2p.runtime.handlers import Handlers
@@ -81,6 +84,9 @@ class Node(Calling, Tracing, Governed):
         take_over: bool = False,
         control: bool = False,
         rules: str | os.PathLike[str] | None = None,
+        record_payloads: int = 0,
+        redact: Redact | None = None,
+        exporters: Sequence[Exporter] = (),
         protocol: Protocol | None = None,
         engine_factory: EngineFactory = Engine,
     ) -> None:
@@ -93,7 +99,9 @@ class Node(Calling, Tracing, Governed):
         above any life of this key that is known, even one that answers, and with a fenced folder. Start no copy of a
         state folder beside the original: one of its newest state needs no leave to end it. `control`: answer the
         command line over a socket in the state folder. `rules`: a TOML file of routing rules for this node, which go
-        before those of the cluster; read again whenever it changes.
+        before those of the cluster; read again whenever it changes. `record_payloads`: bytes of each payload that its
+        hop keeps, for whoever asks for it; `redact(agent, capability, payload)` says what of it may be kept.
+        `exporters` get all hops (`reachp2p.exporters`).
         """
         import trio
 
@@ -124,6 +132,7 @@ class Node(Calling, Tracing, Governed):
             rules=rules,
             protocol=protocol,
         )
+        self._recording = check_recording(record_payloads, redact, exporters)
         self._agents = {agent.id: agent for agent in agents}
         self._lifetime = Lifetime(
             self._options,
@@ -346,6 +355,7 @@ class Node(Calling, Tracing, Governed):
             **self._driver.engine.diagnostics(),
             **self._lifetime.counters.snapshot(),
             **self._threads.gauges(),
+            **self._recording.gauges(),
         }
         outlets = self._lifetime.outlets
         if outlets is not None:
@@ -401,12 +411,15 @@ class Node(Calling, Tracing, Governed):
         return [(agent.spec, agent.bind(self)) for agent in self._agents.values()]
 
     def _services(self) -> list[Service]:
-        services: list[Service] = [self._sample_routable]
+        services: list[Service] = [self._sample_routable, self._record]
         if self._options.rules is not None:
             services.append(self._watch_rules)
         if self._options.control:
             services.append(self._serve_control)
         return services
+
+    async def _record(self, *, task_status: TaskStatus[None]) -> None:
+        await self._recording.run(self._driver.engine, self._lifetime.counters, task_status=task_status)
 
     async def _sample_routable(self, *, task_status: TaskStatus[None]) -> None:
         task_status.started()

@@ -93,6 +93,32 @@ class _Shelf:
             self.payload_bytes -= _payload_bytes(row)
 
 
+class HopTap:
+    """Hops that wait to be taken elsewhere. Beyond `rows_max` the newest is dropped."""
+
+    def __init__(self, rows_max: int, hop: Callable[[_Row], Hop]) -> None:
+        self._max = rows_max
+        self._hop = hop
+        self._rows: deque[_Row] = deque()
+        self.dropped = 0
+        """How many had no room."""
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def put(self, row: _Row) -> None:
+        """One more hop."""
+        if len(self._rows) < self._max:
+            self._rows.append(row)
+        else:
+            self.dropped += 1
+
+    def take(self, count: int) -> list[Hop]:
+        """The oldest hops, at most `count`, in the order in which they ended."""
+        rows = self._rows
+        return [self._hop(rows.popleft()) for _ in range(min(count, len(rows)))]
+
+
 class HopStore:
     """Bounds: `hops_kept_max`, `hops_failed_max`, `hop_payload_bytes_max` of each kind, `hops_keep` seconds."""
 
@@ -120,8 +146,7 @@ class HopStore:
         """Bytes of each payload that are recorded; 0 records none."""
         self.redact: Redact | None = None
         """Sees every payload before it is recorded. If it raises, the payload is not (`hops.redact_failed`)."""
-        self.on_hop: Callable[[Hop], None] | None = None
-        """Is told of every hop; must neither wait nor raise."""
+        self._taps: list[HopTap] = []
 
     # Recording
 
@@ -129,6 +154,12 @@ class HopStore:
         """From here on calls are recorded."""
         if self._since is None:
             self._since = now
+
+    def tap(self, rows_max: int) -> HopTap:
+        """Whoever holds it can take every hop from now on; at most `rows_max` wait."""
+        tap = HopTap(rows_max, self._hop)
+        self._taps.append(tap)
+        return tap
 
     def asked(self, call: Call, code: int, detail: str, now: float) -> None:
         """An attempt of a call of this node is over."""
@@ -191,8 +222,8 @@ class HopStore:
 
     def _put(self, row: _Row) -> None:
         (self._failed if row.code else self._good).put(row)
-        if self.on_hop is not None:
-            self.on_hop(self._hop(row))
+        for tap in self._taps:
+            tap.put(row)
 
     def _add_payloads(self, row: _Row, came_in: bytes, went_out: bytes) -> None:
         row.payload_in = self._recordable(row, came_in)
