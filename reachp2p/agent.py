@@ -198,6 +198,8 @@ class Agent:
             parameters=handler.parameters_schema,
             result=handler.result_schema,
             repeatable=repeatable,
+            stream=handler.stream,
+            parameter_item=handler.item_schema,
             **limits,
         )
         self._handlers[name] = handler

@@ -13,6 +13,7 @@ from reachp2p._arguments import check_optional_seconds
 from reachp2p.core.ids import NodeId
 
 if TYPE_CHECKING:
+    from reachp2p.runtime.call_stream import CallStream
     from reachp2p.runtime.handlers import InvokeContext
 
 
@@ -41,6 +42,23 @@ class CallingNode(Protocol):
         idempotency_key: str | None = None,
     ) -> Any:
         """Call an agent on behalf of the call that is being served: within its deadline, and on its path."""
+
+    def stream_for(
+        self,
+        serving: InvokeContext,
+        capability: str | None = None,
+        params: Any = None,
+        *,
+        agent: str | None = None,
+        timeout: float | None = None,
+        idle_timeout: float | None = None,
+        connect_timeout: float | None = None,
+        tags: Mapping[str, str] | None = None,
+        policy: str = "random",
+        key: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> CallStream:
+        """The same for a call that is a stream."""
 
 
 class Context:
@@ -146,6 +164,11 @@ class Context:
             key=key,
             idempotency_key=idempotency_key,
         )
+
+    def stream(self, capability: str | None = None, params: Any = None, **options: Any) -> CallStream:
+        """Call an agent whose results or parameters are a stream, as part of this call: `Node.stream` and its options,
+        within the deadline and on the path of this call."""
+        return self._node.stream_for(self._invocation, capability, params, **options)
 
     def call_blocking(self, capability: str | None = None, params: Any = None, **options: Any) -> Any:
         """`call` for a handler that is a plain function and so runs in a worker thread."""

@@ -123,7 +123,7 @@ class CallFailed(ReachError):
     `node` is the short id of the node where it failed, if one was reached; `attempts` counts the instances that were
     asked; `detail` is what the other side said (for 1405 the path of the offending field comes first);
     `caller_fault` is true if the handler says so (1403, `BadRequest`); `retry_after` are the seconds after which the
-    instance would take another call (1410).
+    instance would take another call (1410); `items` counts the items of a stream that came before.
     """
 
     def __init__(
@@ -136,6 +136,7 @@ class CallFailed(ReachError):
         detail: str | None = None,
         caller_fault: bool = False,
         retry_after: float | None = None,
+        items: int = 0,
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -144,6 +145,7 @@ class CallFailed(ReachError):
         self.detail = detail
         self.caller_fault = caller_fault
         self.retry_after = retry_after
+        self.items = items
 
 
 class BadRequest(ReachError):

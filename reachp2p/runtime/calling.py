@@ -21,6 +21,7 @@ from reachp2p.core.events import CallEnded
 from reachp2p.runtime.serving import served
 
 if TYPE_CHECKING:  # naming `Node` loads no event loop
+    from reachp2p.runtime.call_stream import CallStream
     from reachp2p.runtime.calls import Calls
     from reachp2p.runtime.driver import Driver
     from reachp2p.runtime.handlers import InvokeContext
@@ -112,6 +113,77 @@ class Calling:
         return await self._calls.call(
             self._driver, query, params, **options, **self._carried_on(served(), traceparent)
         )
+
+    def stream(
+        self,
+        capability: str | None = None,
+        params: Any = None,
+        *,
+        agent: str | None = None,
+        timeout: float | None = None,
+        idle_timeout: float | None = None,
+        connect_timeout: float | None = None,
+        tags: Mapping[str, str] | None = None,
+        policy: str = "random",
+        key: str | None = None,
+        idempotency_key: str | None = None,
+        traceparent: str | None = None,
+    ) -> CallStream:
+        """Call an agent whose results or parameters are a stream; the call begins with `async with`.
+
+        `timeout` ends the whole stream, else what its capability declares, else 10 minutes; `idle_timeout` (60 s) is
+        how long one item may take while it is waited for. The rest is as in `call`.
+        """
+        return self._stream(
+            served(),
+            traceparent,
+            params,
+            self._query(capability, agent, tags, policy, key),
+            _call_options(timeout, connect_timeout, idempotency_key),
+            idle_timeout,
+        )
+
+    def stream_for(
+        self,
+        serving: InvokeContext,
+        capability: str | None = None,
+        params: Any = None,
+        *,
+        agent: str | None = None,
+        timeout: float | None = None,
+        idle_timeout: float | None = None,
+        connect_timeout: float | None = None,
+        tags: Mapping[str, str] | None = None,
+        policy: str = "random",
+        key: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> CallStream:
+        """Like `stream`, for a handler of this node (`Context.stream`): `serving` is the call that it serves."""
+        return self._stream(
+            serving,
+            None,
+            params,
+            self._query(capability, agent, tags, policy, key),
+            _call_options(timeout, connect_timeout, idempotency_key),
+            idle_timeout,
+        )
+
+    def _stream(
+        self,
+        serving: InvokeContext | None,
+        traceparent: str | None,
+        params: Any,
+        query: RouteQuery,
+        options: dict[str, Any],
+        idle_timeout: float | None,
+    ) -> CallStream:
+        from reachp2p.runtime.call_stream import CallStream
+
+        self._check_running()
+        options["idle_timeout"] = check_optional_seconds("idle_timeout", idle_timeout)
+        carried = self._carried_on(serving, traceparent)
+        carried.pop("lasting", None)
+        return CallStream(self._calls, self._driver, query, params, options | carried)
 
     async def submit(
         self,

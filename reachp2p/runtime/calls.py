@@ -6,6 +6,7 @@ The engine starts, retries and ends calls; here a task waits for the `CallEnded`
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import outcome
@@ -13,7 +14,7 @@ import trio
 
 from reachp2p._payload import NotJson, decode, encode
 from reachp2p.core.commands import CallSpec, RouteQuery
-from reachp2p.core.events import CallEnded, CallOutlasted
+from reachp2p.core.events import CallEnded, CallOutlasted, StreamEnded
 from reachp2p.core.ids import short
 from reachp2p.errors import CallFailed, ErrorCode
 from reachp2p.runtime.driver import Driver
@@ -31,10 +32,12 @@ class Calls:
         self._waiting: dict[bytes, trio.lowlevel.Task] = {}
         self._watched: dict[bytes, trio.Event] = {}
         """Tasks that somebody waits for now."""
+        self._streams: dict[bytes, Callable[[StreamEnded | None], None]] = {}
+        """Who is told the end of a stream; None if the node ends before."""
         self._is_closed = False
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._waiting) + len(self._streams)
 
     async def call(
         self, driver: Driver, query: RouteQuery, params: Any, **options: Any
@@ -58,7 +61,7 @@ class Calls:
             driver.wake()
             raise
         if ended.code:
-            raise _failed(query.capability or query.agent or "a call", ended)
+            raise failed(query.capability or query.agent or "a call", ended)
         return ended.content_type, ended.payload, ended
 
     async def start(self, driver: Driver, query: RouteQuery, params: Any, **options: Any) -> bytes:
@@ -84,10 +87,10 @@ class Calls:
                 await trio.lowlevel.checkpoint()
                 break
             if self._is_closed:
-                raise _closed()
+                raise closed()
             await self._watched.setdefault(call, trio.Event()).wait()
         if view.ended.code:
-            raise _failed(f"task {call.hex()} ({view.capability})", view.ended)
+            raise failed(f"task {call.hex()} ({view.capability})", view.ended)
         return result_of(view.ended.content_type, view.ended.payload)
 
     async def value(self, driver: Driver, query: RouteQuery, params: Any, **options: Any) -> Any:
@@ -95,8 +98,21 @@ class Calls:
         content_type, payload, _ = await self.call(driver, query, params, **options)
         return result_of(content_type, payload)
 
+    def watch_stream(self, call: bytes, on_end: Callable[[StreamEnded | None], None]) -> None:
+        """Tell `on_end` how this call ends, once, unless `forget_stream` comes first."""
+        self._streams[call] = on_end
+
+    def forget_stream(self, call: bytes) -> None:
+        """Nobody cares how this call ends."""
+        self._streams.pop(call, None)
+
     def on_event(self, event: CallEnded | CallOutlasted) -> None:
         """The engine ends a call, or makes it a task. One that nobody waits for was cancelled here, or is a task."""
+        if isinstance(event, StreamEnded):
+            stream = self._streams.pop(event.call, None)
+            if stream is not None:
+                stream(event)
+            return
         task = self._waiting.pop(event.call, None)
         if task is not None:
             trio.lowlevel.reschedule(task, outcome.Value(event))
@@ -110,7 +126,10 @@ class Calls:
         self._is_closed = True
         waiting, self._waiting = self._waiting, {}
         for task in waiting.values():
-            trio.lowlevel.reschedule(task, outcome.Error(_closed()))
+            trio.lowlevel.reschedule(task, outcome.Error(closed()))
+        streams, self._streams = self._streams, {}
+        for stream in streams.values():
+            stream(None)
         watched, self._watched = self._watched, {}
         for event in watched.values():
             event.set()
@@ -134,11 +153,13 @@ def result_of(content_type: str, payload: bytes) -> Any:
         raise CallFailed(ErrorCode.HANDLER_FAILED, f"the result cannot be read: {plain(error)}") from None
 
 
-def _closed() -> CallFailed:
+def closed() -> CallFailed:
+    """What is raised about a call when its node ends."""
     return CallFailed(ErrorCode.CANCELLED, "this node has closed before the call ended")
 
 
-def _failed(target: str, ended: CallEnded) -> CallFailed:
+def failed(target: str, ended: CallEnded) -> CallFailed:
+    """The error with which a call has ended."""
     try:
         code = ErrorCode(ended.code)
     except ValueError:  # of a newer version
@@ -154,4 +175,5 @@ def _failed(target: str, ended: CallEnded) -> CallFailed:
         detail=detail or None,
         caller_fault=ended.caller_fault,
         retry_after=ended.retry_after,
+        items=ended.items if isinstance(ended, StreamEnded) else 0,
     )

@@ -22,6 +22,7 @@ from reachp2p.errors import BadRequest, ErrorCode, ReachError
 from reachp2p.runtime.exception_groups import only_cancelled, sole
 from reachp2p.runtime.failures import FailureLog
 from reachp2p.runtime.serving import begin
+from reachp2p.runtime.streams import ItemPort
 from reachp2p.runtime.text import plain
 
 DETAIL_MAX = 1_000
@@ -51,6 +52,8 @@ class InvokeContext(msgspec.Struct, frozen=True, kw_only=True):
     """Agents on whose behalf this call is made, the agent called last: what calls of its handler come from."""
     hops_left: int | None = None
     fencing_token: int | None = None
+    items: ItemPort | None = None
+    """Where the items of a stream are given and taken; None if the call is not one."""
 
 
 Handler: TypeAlias = Callable[[InvokeContext, bytes, str], Awaitable[InvokeResult]]
@@ -67,7 +70,16 @@ class ResultSink(Protocol):
 class Handlers:
     """The registry of handlers and the invocations that run. The engine bounds their number (`invocations_max`)."""
 
-    def __init__(self, nursery: trio.Nursery, sink: ResultSink, counters: Counters) -> None:
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        sink: ResultSink,
+        counters: Counters,
+        *,
+        port: Callable[[int], ItemPort] | None = None,
+    ) -> None:
+        """`port` opens the stream of an invocation; without it none streams."""
+        self._port = port
         self._nursery = nursery
         self._sink = sink
         self._counters = counters
@@ -169,6 +181,7 @@ class Handlers:
             path=invoke.path,
             hops_left=invoke.hops_left,
             fencing_token=invoke.fencing_token,
+            items=self._port(invoke.invocation) if invoke.stream and self._port is not None else None,
         )
         serving = begin(context)
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import trio
@@ -32,6 +33,7 @@ from reachp2p.runtime.seeds import Seeds
 from reachp2p.runtime.sockets import BoundPair, bind_pair
 from reachp2p.runtime.state_folder import StateFolder, open_folder
 from reachp2p.runtime.storage import FILE_NAME, Storage
+from reachp2p.runtime.streams import ItemPort
 from reachp2p.runtime.temporary_folders import sweep
 from reachp2p.runtime.udp import UdpSocket
 
@@ -231,7 +233,7 @@ class Lifetime:
         assert storage is not None, "opened before"
         async with trio.open_nursery() as watch:
             async with trio.open_nursery() as nursery:
-                handlers = Handlers(nursery, driver, self.counters)
+                handlers = Handlers(nursery, driver, self.counters, port=partial(ItemPort, driver))
                 udp = UdpSocket(pair.udp, driver, self.counters, protocol.datagram_max)
                 links = Links(pair.tcp, nursery, driver, self.counters, protocol)
                 self.outlets = Outlets(udp, links, storage, handlers)

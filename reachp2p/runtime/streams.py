@@ -48,6 +48,8 @@ class ItemPort:
     def __init__(self, driver: Driver, stream: StreamKey) -> None:
         self._driver = driver
         self.stream = stream
+        self.has_sent = False
+        """Whether any item was given."""
 
     async def send(self, payload: bytes, content_type: str) -> bool:
         """Give an item, waiting for credit; false if nobody takes it any more. Raises `CallFailed` 1404."""
@@ -57,6 +59,7 @@ class ItemPort:
             flow = driver.engine.send_item(self.stream, payload, content_type, trio.current_time())
             driver.wake()
             if flow is not Flow.WAIT:
+                self.has_sent = True
                 return flow is Flow.DONE
             await driver.stream_waits.wait(self.stream)
 

@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial, wraps
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -232,7 +232,7 @@ def not_json(number: complex) -> None: ...
 def two_contexts(one: Context, two: Context) -> None: ...
 def unknown_hint(text: NoSuchType) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 def method(self, text: str) -> None: ...  # type: ignore[no-untyped-def]
-def generator(text: str) -> Iterator[str]:
+def generator(text: str) -> str:  # type: ignore[misc]
     yield text
 
 

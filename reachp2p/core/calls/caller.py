@@ -97,9 +97,9 @@ class Caller:
             counters=counters,
         )
         self._is_draining = False
-        callee.answer_locally = self._on_local_reply
+        callee.answer_locally = self._on_known_reply
         streams.caller = self
-        streams.on_reply = self._on_local_reply
+        streams.on_reply = self._on_known_reply
 
     # Commands
 
@@ -354,12 +354,13 @@ class Caller:
             self._attempts.withdraw(call, now)
             self._ends.end(call, code, detail, now)
 
-    def _on_local_reply(self, reply: Reply, now: float) -> None:
+    def _on_known_reply(self, reply: Reply, now: float) -> None:
+        """A reply of this very node, or one whose last item has come now."""
         call = self._pending.get(reply.message_id)
         if call is None or call.life is None:
             self._counters.add("calls.reply_unmatched")
         else:
-            self.on_reply(LOCAL, self._own, call.life, reply, now)
+            self.on_reply(call.link or LOCAL, call.node, call.life, reply, now)
 
 
 def _lost(down: LinkDown) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from reachp2p.core.calls.call import Call, CallDue, CallInput
 from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.pending import PendingCalls
@@ -60,9 +62,6 @@ class Ends:
         self._pending.remove(call)
         self._timers.cancel(CallDue(call.id))
         self._counters.add("calls.succeeded" if code == 0 else f"calls.failed.{int(code)}")
-        if call.spec.stream:
-            self._end_stream(call, code, detail, now, content_type, payload)
-            return
         ended = CallEnded(
             at=now,
             call=call.id,
@@ -76,29 +75,17 @@ class Ends:
             caller_fault=caller_fault,
             retry_after=call.retry_after if code == ErrorCode.RATE_LIMITED else None,
         )
+        if call.spec.stream:
+            ended = self._of_stream(call, ended)
         self._tasks.on_ended(call, ended, now)
         self._effects.notify(ended)
 
-    def _end_stream(
-        self, call: Call, code: int, detail: str, now: float, content_type: str, payload: bytes
-    ) -> None:
+    def _of_stream(self, call: Call, ended: CallEnded) -> StreamEnded:
+        """The end of a stream has its last items; one that was cancelled is not read any more."""
         items, rest = self._streams.end_call(call.id)
-        if code == ErrorCode.CANCELLED:
+        if ended.code == ErrorCode.CANCELLED:
             items, rest = items - len(rest), []
-        if code and call.kind & StreamKind.RESULTS:
-            detail = f"{detail} (after {items} items)"
-        self._effects.notify(
-            StreamEnded(
-                at=now,
-                call=call.id,
-                code=int(code),
-                content_type=content_type,
-                payload=payload,
-                detail=detail,
-                node=call.node,
-                agent=call.agent,
-                attempts=call.attempts,
-                items=items,
-                rest=tuple(rest),
-            )
-        )
+        fields = msgspec.structs.asdict(ended)
+        if ended.code and call.kind & StreamKind.RESULTS:
+            fields["detail"] = f"{ended.detail} (after {items} items)"
+        return StreamEnded(**fields, items=items, rest=tuple(rest))

@@ -65,6 +65,10 @@ class StreamPump:
 
     def farewell(self, node: NodeId, life: Life, message: Message) -> None:
         """Say something for a stream that is over here, as soon as there is room; it is lost with its link."""
+        link = self._links.link_to(node)
+        is_first = link is not None and node not in self._farewells and self._links.life_of(link) == life
+        if is_first and link is not None and self._links.send(link, message):
+            return
         if self._farewells_count >= FAREWELLS_MAX:
             self._counters.add("streams.farewell_dropped")
             return

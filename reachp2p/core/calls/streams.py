@@ -181,6 +181,7 @@ class Streams:
         if stream.state is StreamState.UNASKED:
             return
         assert stream.is_untouched, "what has moved cannot be taken back"
+        self._confirm(stream)
         stream.move(StreamInput.RETRIED)
         self._pump.forget(stream)
         self._table.unlist(stream)
@@ -219,14 +220,19 @@ class Streams:
             return 0, []
         rest = stream.inflow.take_all() if stream.inflow is not None else []
         items = stream.inflow.taken if stream.inflow is not None else 0
-        node, life, reply = stream.node, stream.life, stream.reply
+        self._confirm(stream)
         self._end(stream)
-        if reply is not None and reply.executed and node is not None and life is not None:
-            if node == self._own:
-                self.forget(node, life, call)
-            else:
-                self._pump.farewell(node, life, StreamCredit(message_id=call, ended=True))
         return items, rest
+
+    def _confirm(self, stream: Stream) -> None:
+        """If the callee has said how it ended, it need not keep that any longer."""
+        if stream.reply is None or stream.node is None or stream.life is None:
+            return
+        if stream.node == self._own:
+            self.forget(stream.node, stream.life, stream.message_id)
+        else:
+            confirmation = StreamCredit(message_id=stream.message_id, ended=True)
+            self._pump.farewell(stream.node, stream.life, confirmation)
 
     def farewell(self, node: NodeId, life: Life, message: Message) -> None:
         """Say a last word for a stream, as soon as there is room on a link to that life."""

@@ -6,7 +6,7 @@ import pytest
 
 from reachp2p.core.commands import CallSpec, Flow, RouteQuery, StreamKind
 from reachp2p.core.settings import Protocol
-from reachp2p.core.wire.messages import Request, StreamCredit, StreamEnd, StreamItem, StreamResume
+from reachp2p.core.wire.messages import Reply, Request, StreamCredit, StreamEnd, StreamItem, StreamResume
 from reachp2p.errors import CallFailed, ErrorCode, InvalidIdentifier, LocalProtocolError
 from tests.unit.calls.streaming import (
     BOTH,
@@ -139,6 +139,25 @@ def test_large_items_are_overtaken_on_the_link_and_not_in_the_stream() -> None:
     finish(b, number)
     world.run()
     assert rest(ended(a, call)) == items
+    assert nothing_left(a, b)
+
+
+def test_an_end_that_overtakes_its_items_waits_for_them() -> None:
+    world, a, b = pair()
+    call, number = begin(a, b)
+    link = b.links.link_to(a.node)
+    assert link is not None
+    world.gated.add("b")
+    b.links.on_writable(link, 270_000, world.now)
+    assert give(b, number, b"L" * 300_000) is Flow.DONE
+    finish(b, number)
+    world.run()
+    assert [type(message) for message in a.received] == [Reply]
+    world.gated.discard("b")
+    assert a.ended == []
+    world.writable(b, link)
+    world.run()
+    assert rest(ended(a, call)) == [b"L" * 300_000]
     assert nothing_left(a, b)
 
 
@@ -339,6 +358,19 @@ def test_items_before_an_error_come_before_it() -> None:
     assert (end.code, rest(end), end.items) == (1403, [b"1", b"2"], 2)
     assert end.detail == "ValueError: no (after 2 items)"
     assert nothing_left(a, b)
+
+
+def test_a_handler_that_never_began_leaves_nothing_behind_and_another_is_asked() -> None:
+    world, a, b = pair()
+    c = world.node("c")
+    c.offer(stream=RESULTS)
+    call, number = begin(a, b)
+    finish(b, number, code=1406, detail="no thread", executed=False)
+    world.run()
+    finish(c, c.invoked[0].invocation, code=1405, detail="$.x: missing", executed=False)
+    world.run()
+    assert (ended(a, call).code, ended(a, call).attempts) == (1405, 2)
+    assert nothing_left(a, b, c)
 
 
 def test_a_consumer_that_leaves_gets_no_more() -> None:
