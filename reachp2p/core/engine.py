@@ -28,8 +28,8 @@ from reachp2p.core.hearing import Hearing
 from reachp2p.core.ids import Address, Entropy, Life, LinkId, NodeId, Rng, Ticket
 from reachp2p.core.inbound import Inbound
 from reachp2p.core.introductions import Introductions
+from reachp2p.core.leaving import Leaving
 from reachp2p.core.membership.life import Phase, Step
-from reachp2p.core.membership.table import PRESENT
 from reachp2p.core.parts import Parts
 from reachp2p.core.pulls import Pulls
 from reachp2p.core.push_pull import PushPull
@@ -40,20 +40,18 @@ from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.routing.failure import RouteFailed
 from reachp2p.core.routing.rules import RuleSet
 from reachp2p.core.settings import Settings
-from reachp2p.core.timing import DrainEnds, LeftSpread, Timing
+from reachp2p.core.timing import Timing
 from reachp2p.core.trust.facts import Checked
 from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p.core.upkeep import Upkeep
 from reachp2p.core.views import AgentView, BulkheadView, Explanation, MemberView, RulesView
 from reachp2p.core.wire.engine_codec import CODEC, Codec
 from reachp2p.core.wire.facts import Head
-from reachp2p.core.wire.messages import DigestEntry, HeadUpdate, Reply, Request, StreamItem
+from reachp2p.core.wire.messages import DigestEntry, Reply, Request, StreamItem
 from reachp2p.errors import CallFailed, ConfigurationInvalid, ErrorCode, LocalProtocolError
 
 LAG_NOTICED = 0.25
 """Seconds by which a timer may be late before this node doubts itself (half the probe time-out)."""
-LEFT_TOLD = 8
-"""Members that are told of our leaving directly, besides those on our links; gossip does the rest."""
 DRAIN_TIMEOUT = 10.0
 GATHER_TIMEOUT = 10.0
 
@@ -92,13 +90,14 @@ class Engine:
         self._inbound = Inbound(
             parts, self._hearing, self._consequences, self._push_pull, self._introductions
         )
+        self._leaving = Leaving(parts, self._hearing)
         self._timing = Timing(
             parts,
             self._consequences,
             self._upkeep,
             self._push_pull,
             self._inbound,
-            drain_ends=self._say_left,
+            self._leaving,
             left_spread=self._end_leaving,
         )
         self._questions = Questions(parts)
@@ -388,8 +387,9 @@ class Engine:
         self._parts.callee.adopt_span(invocation, span)
 
     def leave(self, now: float, timeout: float = DRAIN_TIMEOUT) -> None:
-        """Drain and say goodbye: withdraw agents, refuse new work, finish what runs (at most `timeout` seconds), spread
-        LEFT; then `DrainFinished`. Before the life runs, or after its end, it finishes at once."""
+        """Step off the ring, drain and say goodbye: withdraw agents, serve until others have heard of it, refuse new
+        work, finish what runs (all of it at most `timeout` seconds), spread LEFT; then `DrainFinished`. Before the life
+        runs, or after its end, it finishes at once."""
         now = self._enter(now)
         parts = self._parts
         if not parts.life.leave():
@@ -398,16 +398,7 @@ class Engine:
                 self._stop(now)
                 parts.effects.notify(DrainFinished(at=now, unfinished=0))
             return
-        for agent in list(parts.agents.specs):
-            if agent in parts.own_claims.tokens and parts.callee.is_serving(agent):
-                continue  # nobody is to own it before its handlers have ended; LEFT frees it
-            record = parts.agents.withdraw(agent, now)
-            if record is not None:
-                self._hearing.own_record(record, now)
-        parts.callee.drain(
-            now
-        )  # handlers that still run may call others; new calls end once these have ended
-        parts.timers.set(DrainEnds(), now + timeout)
+        self._leaving.begin(now, timeout)
         self._settle(now)
 
     # Outputs
@@ -589,10 +580,8 @@ class Engine:
             self._upkeep.arm(now)
             if parts.own.is_used_up:
                 self._take_steps(parts.life.outgrow(now), now)
-            if parts.life.is_leaving and not parts.own.has_left and parts.callee.unfinished == 0:
-                parts.caller.drain()
-                if parts.caller.pending == 0:
-                    self._say_left(now)
+            if parts.life.is_leaving:
+                self._leaving.look(now)
 
     def _take_steps(self, steps: Sequence[Step], now: float) -> None:
         parts = self._parts
@@ -656,24 +645,6 @@ class Engine:
         self._inbound.link_outputs(parts.links.close_all(now, reason, code), now)
 
     # Leaving
-
-    def _say_left(self, now: float) -> None:
-        """What runs has ended, or has had its time: say LEFT and give it a moment to spread."""
-        parts = self._parts
-        if parts.own.has_left:
-            return
-        parts.timers.cancel(DrainEnds())
-        for agent in parts.own_claims.tokens:
-            parts.callee.hand_back(agent, now)
-        parts.caller.drain()
-        parts.own.leave()
-        self._hearing.announce(now)
-        message = HeadUpdate(head=parts.own.head(now).data)
-        members = [m.node for m in parts.table if m.state in PRESENT]
-        for node in parts.rng.sample(members, min(LEFT_TOLD, len(members))):
-            parts.effects.send(node, message)
-        spread = 2 * self._settings.protocol.gossip_interval if members else 0.0
-        parts.timers.set(LeftSpread(), now + spread)
 
     def _end_leaving(self, now: float) -> None:
         parts = self._parts

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import msgspec
-
 from reachp2p.core.calls.call import CallDue
 from reachp2p.core.calls.dedupe import DedupeDue
 from reachp2p.core.calls.gathering import GatherDue
@@ -18,6 +16,7 @@ from reachp2p.core.consequences import Consequences
 from reachp2p.core.dissemination.anti_entropy import ExchangeEnds
 from reachp2p.core.effects import ToNode
 from reachp2p.core.inbound import Inbound
+from reachp2p.core.leaving import DrainEnds, Leaving, LeftSpread, Withdrawn
 from reachp2p.core.links.link import LinkDue
 from reachp2p.core.membership.challenge import ChallengeDue, ChallengeEnds
 from reachp2p.core.membership.contacts import ContactDue
@@ -46,14 +45,6 @@ from reachp2p.core.upkeep import (
 )
 
 
-class DrainEnds(msgspec.Struct, frozen=True):
-    """What still runs has had its time: leave without it."""
-
-
-class LeftSpread(msgspec.Struct, frozen=True):
-    """LEFT has had its time to spread: close everything."""
-
-
 class Timing:
     """Fires timers: a table of who owns which kind of key."""
 
@@ -64,8 +55,8 @@ class Timing:
         upkeep: Upkeep,
         push_pull: PushPull,
         inbound: Inbound,
+        leaving: Leaving,
         *,
-        drain_ends: Callable[[float], None],
         left_spread: Callable[[float], None],
     ) -> None:
         self._parts = parts
@@ -109,7 +100,8 @@ class Timing:
             SweepDue: _at(upkeep.on_sweep_due),
             ClockSettled: _at(upkeep.on_clock_settled),
             FirstSyncDue: _at(push_pull.on_first_sync_due),
-            DrainEnds: _at(drain_ends),
+            Withdrawn: _at(leaving.on_withdrawn),
+            DrainEnds: _at(leaving.say_left),
             LeftSpread: _at(left_spread),
         }
 

@@ -37,6 +37,8 @@ class Admission:
         self._own_life = own_life
         self._agents = agents
         self._tokens = tokens
+        self._leaving: dict[str, AgentSpec] = {}
+        """What this node serves on although it has withdrawn it."""
 
     def refusal(self, request: Request) -> Refusal | None:
         """Why a request cannot be served by anybody here, or None."""
@@ -52,7 +54,7 @@ class Admission:
 
     def access_refusal(self, node: NodeId, life: Life, request: Request) -> Refusal | None:
         """Why this node, whose key and life its link has proven, may not call that agent, or None."""
-        spec = self._agents.get(request.agent)
+        spec = self._spec(request.agent)
         if spec is None or spec.access == "public":
             return None
         offered = self._offered_by(node, life)
@@ -62,6 +64,16 @@ class Admission:
             ErrorCode.ACCESS_DENIED,
             f"{request.agent!r} is {spec.access}, and the calling node is not among its callers",
         )
+
+    def serve_on(self) -> None:
+        """Serve what is offered now also when it is withdrawn: this node leaves, of which others have to hear first.
+
+        Not so an exclusive agent: another node may own it from then on.
+        """
+        self._leaving = {name: spec for name, spec in self._agents.items() if not spec.exclusive}
+
+    def _spec(self, agent: str) -> AgentSpec | None:
+        return self._agents.get(agent) or self._leaving.get(agent)
 
     @property
     def buckets(self) -> int:
@@ -94,7 +106,7 @@ class Admission:
 
     def offered(self, request: Request) -> CapabilitySpec | None:
         """What is asked for, if it is offered here."""
-        spec = self._agents.get(request.agent)
+        spec = self._spec(request.agent)
         if spec is not None:
             for offered in spec.capabilities:
                 if offered.name == request.capability:

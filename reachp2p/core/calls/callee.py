@@ -236,8 +236,12 @@ class Callee:
 
     # Commands
 
+    def serve_on(self) -> None:
+        """This node leaves and withdraws its agents: serve them until `drain`."""
+        self._admission.serve_on()
+
     def drain(self, now: float) -> None:
-        """Accept nothing more, hand back what waits; what runs may finish."""
+        """Accept nothing more, hand back what waits; what runs may finish. Again is harmless."""
         self._is_draining = True
         for invocation in self._served.all():
             if invocation.state is InvocationState.QUEUED:

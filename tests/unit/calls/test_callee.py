@@ -67,6 +67,19 @@ def test_what_cannot_be_served_is_refused_at_once_and_surely_not_executed(
     assert b.leftovers == {}
 
 
+@pytest.mark.parametrize("changes", [{"hops_left": 65}, {"hops_left": -1}, {"path": ["x/y"] * 17}])
+def test_hops_and_path_out_of_their_bounds_are_answered_at_once_and_not_executed(
+    changes: dict[str, object],
+) -> None:
+    """B25: whoever tampers with them, nobody waits and nothing runs."""
+    _, a, b = pair()
+    ask(a, b, **changes)
+    (reply,) = replies(a)
+    assert (reply.code, reply.executed) == (ErrorCode.WIRE_VERSION, False)
+    assert b.invoked == []
+    assert b.leftovers == {}
+
+
 # How a handler ends
 
 
