@@ -27,6 +27,7 @@ from reachp2p.core.ids import Life, NodeId
 from reachp2p.core.ring.ring import Ring
 from reachp2p.core.routing.explain import explain
 from reachp2p.core.routing.instance import CapabilityInfo, InstanceInfo
+from reachp2p.core.routing.policies import BUILT_IN
 from reachp2p.core.routing.router import Router
 from reachp2p.core.routing.stages import Selector
 from reachp2p.core.routing.table import RoutingTable
@@ -37,7 +38,7 @@ LIFE = Life(1, bytes(16))
 BATCH = 100
 DECISION_LIMIT_US = 10.0
 CHANGE_LIMIT_MS = 10.0
-POLICIES = ("random", "round_robin", "consistent_hash")
+POLICIES = tuple(BUILT_IN)
 
 
 def node(number: int) -> NodeId:

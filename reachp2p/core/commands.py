@@ -96,6 +96,8 @@ class RouteQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A range of versions, as in `^1.2`; None: any."""
     strict: bool = False
     """`consistent_hash` only: to the owner of the key or to nobody, however doubtful the owner."""
+    in_flight_max: int = 16
+    """`limited_random` only: attempts of this node that an instance may have in flight."""
     release: str | None = None
     """`candidate`: a canary on request; `stable`: never a candidate; None: as the release split says."""
     split: int | None = None

@@ -11,7 +11,7 @@ the machines that `parts` puts together.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -38,6 +38,8 @@ from reachp2p.core.recall import Recall
 from reachp2p.core.registry.record import RECORDS_BYTES_MAX
 from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.routing.failure import RouteFailed
+from reachp2p.core.routing.policies import BUILT_IN
+from reachp2p.core.routing.policy import PolicyFactory
 from reachp2p.core.routing.rules import RuleSet
 from reachp2p.core.settings import Settings
 from reachp2p.core.timing import Timing
@@ -68,7 +70,9 @@ class Engine:
         rng: Rng,
         entropy: Entropy,
         codec: Codec = CODEC,
+        policies: Mapping[str, PolicyFactory] = BUILT_IN,
     ) -> None:
+        """`policies`: what makes each routing policy, by name; a factory is asked for when its policy first is."""
         if settings.protocol.payload_max < RECORDS_BYTES_MAX:
             raise ConfigurationInvalid(
                 f"payload_max is {settings.protocol.payload_max}, at least {RECORDS_BYTES_MAX}: "
@@ -76,7 +80,13 @@ class Engine:
             )
         self._settings = settings
         self._parts = parts = Parts(
-            settings, signer=signer, verifier=verifier, rng=rng, entropy=entropy, codec=codec
+            settings,
+            signer=signer,
+            verifier=verifier,
+            rng=rng,
+            entropy=entropy,
+            codec=codec,
+            policies=policies,
         )
         self._timers = parts.timers
         self._consequences = Consequences(parts)
@@ -233,6 +243,10 @@ class Engine:
         self._settle(now)
 
     # Commands: what the application wishes
+
+    def set_cpu(self, percent: int | None) -> None:
+        """How much of the processors that this node may use it uses, as its driver measures; None: not known."""
+        self._parts.own_load.cpu = None if percent is None else max(0, min(100, percent))
 
     def set_seeds(self, addresses: Sequence[Address], now: float) -> None:
         """The seed addresses as resolved now; they are contacted until one answers, and for ever after, slowly."""
@@ -465,7 +479,12 @@ class Engine:
 
     def explain(self, query: RouteQuery) -> Explanation:
         """Why a call with this query would go where it would go; changes nothing."""
-        return self._questions.explain(query)
+        return self._questions.explain(query, self._now)
+
+    def what_if(self, query: RouteQuery, keys: Iterable[str]) -> dict[InstanceKey | None, int]:
+        """How many of these keys (100,000 at most) would go to each instance, None standing for nobody; changes
+        nothing."""
+        return self._questions.what_if(query, keys, self._now)
 
     def routable(self, capability: str) -> list[NodeId]:
         """Nodes whose instances a call of `capability` would be offered now, in NodeId order."""

@@ -5,6 +5,8 @@ Reading this file from top to bottom gives the layers of `core` from bottom to t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.caller import Caller
 from reachp2p.core.calls.gathering import Gatherings
@@ -41,6 +43,8 @@ from reachp2p.core.routing.claimed import ClaimStage
 from reachp2p.core.routing.load import Loads, LoadStage, OwnLoad
 from reachp2p.core.routing.measures import Measures
 from reachp2p.core.routing.places import Places, write_coordinate
+from reachp2p.core.routing.policies import BUILT_IN
+from reachp2p.core.routing.policy import PolicyFactory
 from reachp2p.core.routing.router import Router
 from reachp2p.core.routing.rule_keeper import RuleKeeper
 from reachp2p.core.routing.rule_spreading import RuleSpreading
@@ -72,6 +76,7 @@ class Parts:
         rng: Rng,
         entropy: Entropy,
         codec: Codec = CODEC,
+        policies: Mapping[str, PolicyFactory] = BUILT_IN,
     ) -> None:
         protocol = settings.protocol
         node = signer.node
@@ -202,7 +207,9 @@ class Parts:
         self.own_load = OwnLoad(is_told=settings.tells_load)
         self.places = Places(rng, counters)
         self.measures = Measures(traffic, self.loads, self.places, zone=settings.zone)
-        self.router = Router(self.routing, rng, counters, measures=self.measures, breakers=self.breakers)
+        self.router = Router(
+            self.routing, rng, counters, policies, measures=self.measures, breakers=self.breakers
+        )
         self.rules = RuleKeeper(
             node,
             policies=lambda: self.router.policies,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import MemberState
@@ -12,7 +12,7 @@ from reachp2p.core.membership.member import Member
 from reachp2p.core.parts import Parts
 from reachp2p.core.registry.record import view_of
 from reachp2p.core.ring.placement import InstanceKey
-from reachp2p.core.routing.explain import explain
+from reachp2p.core.routing.explain import explain, what_if
 from reachp2p.core.routing.failure import RouteFailed, no_candidate
 from reachp2p.core.routing.stages import Selector
 from reachp2p.core.views import AgentView, Explanation, MemberView
@@ -97,9 +97,13 @@ class Questions:
             views += [view_of(r.fact, parts.own.name, state) for r in own if not r.fact.withdrawn]
         return sorted(views, key=lambda view: (view.agent, view.node))
 
-    def explain(self, query: RouteQuery) -> Explanation:
+    def explain(self, query: RouteQuery, now: float) -> Explanation:
         """Why a call with this query would go where it would go."""
-        return explain(self._parts.router, query)
+        return explain(self._parts.router, query, now=now)
+
+    def what_if(self, query: RouteQuery, keys: Iterable[str], now: float) -> dict[InstanceKey | None, int]:
+        """How many of these keys would go to each instance; None stands for nobody."""
+        return what_if(self._parts.router, query, keys, now)
 
     def routable(self, capability: str) -> list[NodeId]:
         """Nodes whose instances a call of `capability` would be offered, in NodeId order."""

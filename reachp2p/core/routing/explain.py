@@ -17,7 +17,7 @@ from reachp2p.core.ids import NodeId
 from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.routing.failure import ALREADY_TRIED, ISOLATED
 from reachp2p.core.routing.instance import Instance
-from reachp2p.core.routing.policies import Account
+from reachp2p.core.routing.policy import Account
 from reachp2p.core.routing.pool import Pool
 from reachp2p.core.routing.release import key_percentile
 from reachp2p.core.routing.router import Decision, Router

@@ -6,7 +6,7 @@ import msgspec
 
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.routing.instance import Instance
-from reachp2p.core.routing.policies import Choice, Policy
+from reachp2p.core.routing.policy import Choice, Policy
 from reachp2p.core.routing.traffic import Traffic
 
 

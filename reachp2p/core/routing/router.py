@@ -22,7 +22,8 @@ from reachp2p.core.routing.failure import RouteFailed, no_candidate
 from reachp2p.core.routing.instance import Instance
 from reachp2p.core.routing.measures import Measures
 from reachp2p.core.routing.pick import Pick
-from reachp2p.core.routing.policies import BUILT_IN, Choice, Policy, PolicyFactory
+from reachp2p.core.routing.policies import BUILT_IN
+from reachp2p.core.routing.policy import Choice, Policy, PolicyFactory
 from reachp2p.core.routing.pool import Pool
 from reachp2p.core.routing.release import CANDIDATE, RELEASE_TAG, STABLE, sides
 from reachp2p.core.routing.stages import Selector
