@@ -8,38 +8,21 @@ heard of) or has stopped says so in its replies, with the promise that it has ex
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from math import ceil
-
-from msgspec.structs import replace
 
 from reachp2p.core.calls.admission import Admission, Refusal, not_as_offered
-from reachp2p.core.calls.bulkheads import Bulkheads
 from reachp2p.core.calls.call import LOCAL
-from reachp2p.core.calls.dedupe import Dedupe
 from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.invocation import (
-    Bulkhead,
-    Execution,
-    Invocation,
     InvocationDue,
     InvocationInput,
     InvocationState,
 )
-from reachp2p.core.calls.replies import cancelled, clip, not_understood, reply_with
-from reachp2p.core.calls.served import Served
+from reachp2p.core.calls.invocations import Invocations
+from reachp2p.core.calls.replies import cancelled, not_understood, reply_with
 from reachp2p.core.calls.streams import Streams
-from reachp2p.core.calls.trace import (
-    SAMPLED,
-    TraceContext,
-    asked_span,
-    read_traceparent,
-    served_span,
-    write_traceparent,
-)
-from reachp2p.core.calls.waiting_replies import WaitingReplies
-from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult, StreamKey, StreamKind
+from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult, StreamKey
 from reachp2p.core.counters import Counters
-from reachp2p.core.effects import CancelInvoke, Effects, Invoke
+from reachp2p.core.effects import CancelInvoke, Effects
 from reachp2p.core.ids import Life, LinkId, NodeId
 from reachp2p.core.links.outputs import LinkDown
 from reachp2p.core.links.table import Links
@@ -48,14 +31,14 @@ from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
 from reachp2p.core.views import BulkheadView
 from reachp2p.core.wire.codec import RejectedCall
-from reachp2p.core.wire.messages import LOAD_EXTENSION, Cancel, Reply, Request
+from reachp2p.core.wire.messages import Cancel, Reply, Request
 from reachp2p.errors import ErrorCode
 
 _NO_TOKENS: Mapping[str, int] = {}
 
 
 class Callee:
-    """Requests being served. Bounds: those of `Bulkheads` and `WaitingReplies`."""
+    """What comes in for the serving side, and what it is told to do. Keeps nothing but whether it serves at all."""
 
     def __init__(
         self,
@@ -81,20 +64,24 @@ class Callee:
         self._hops = hops
         self._streams = streams
         self._effects = effects
-        self._timers = timers
         self._counters = counters
-        self._admission = Admission(protocol, own_life, agents, tokens, offered_by, counters)
-        self._tokens = tokens
-        self._bulkheads = Bulkheads(protocol.invocations_max)
         self._load = OwnLoad(is_told=False) if load is None else load
-        self._load.numbers = lambda: (self._bulkheads.running, self._bulkheads.queued)
-        self._served = Served()
-        self.dedupe = self._dedupe = Dedupe(timers, counters)
+        self._load.numbers = self._numbers
+        self._admission = Admission(protocol, own_life, agents, tokens, offered_by, counters)
+        self.invocations = Invocations(
+            protocol,
+            links=links,
+            hops=hops,
+            streams=streams,
+            load=self._load,
+            tokens=tokens,
+            effects=effects,
+            timers=timers,
+            counters=counters,
+        )
+        """Requests that were accepted, until their one end."""
+        self.dedupe = self.invocations.dedupe
         """What was executed under idempotency keys."""
-        self._waiting_replies = WaitingReplies(links, timers, counters)
-        self.answer_locally: Callable[[Reply, float], None] | None = None
-        """Where replies to this node's own calls go; set by the `Caller`."""
-        self._last_number = 0
         self._is_draining = False
         self._is_paused = False
         self._is_stopped = False
@@ -105,7 +92,7 @@ class Callee:
     def on_request(self, link: LinkId, node: NodeId, life: Life, request: Request, now: float) -> None:
         """A node asks for a capability. It is started, queued, or refused at once."""
         message_id = request.message_id
-        served = self._served.of_request(node, message_id)
+        served = self.invocations.served.of_request(node, message_id)
         if served is not None or (request.stream and self._streams.is_known(node, message_id)):
             self._counters.add("calls.request_repeated")
             if served is not None and served.life == life:
@@ -116,9 +103,9 @@ class Callee:
         if refusal is None and link != LOCAL:
             refusal = self._admission.access_refusal(node, life, request)
         if refusal is None:
-            execution = self._dedupe.find(node, request)
+            execution = self.dedupe.find(node, request)
             if execution is not None:
-                self._follow(execution, link, node, life, request, now)
+                self.invocations.follow(execution, link, node, life, request, now)
                 return
             if self._is_draining:
                 refusal = ErrorCode.NODE_LOST, "this node is leaving"
@@ -138,18 +125,18 @@ class Callee:
             else:
                 self._admit(link, node, life, request, spec, now)
                 return
-        self._refuse(link, node, life, request, *refusal, now)
+        self.invocations.refuse(link, node, life, request, *refusal, now)
 
     def on_unreadable(self, link: LinkId, node: NodeId, life: Life, call: RejectedCall, now: float) -> None:
         """A request that this version does not understand: certainly not executed, and perhaps another node does."""
         self._counters.add(f"calls.refused.{int(ErrorCode.WIRE_VERSION)}")
         # It may name another deadline, in words that are not understood.
         deadline = now + self._protocol.call_timeout
-        self._send(link, node, life, not_understood(call), deadline, now)
+        self.invocations.send(link, node, life, not_understood(call), deadline, now)
 
     def on_cancel(self, node: NodeId, life: Life, cancel: Cancel, now: float) -> None:
         """The caller does not want the answer any more."""
-        invocation = self._served.of_request(node, cancel.message_id)
+        invocation = self.invocations.served.of_request(node, cancel.message_id)
         if invocation is None or invocation.life != life:
             if not self._streams.forget(node, life, cancel.message_id):
                 self._counters.add("calls.cancel_unmatched")  # it crossed our reply
@@ -159,26 +146,26 @@ class Callee:
         if execution is not None and execution.leader is invocation and execution.followers:
             return  # others wait for its end
         was_running = invocation.state is InvocationState.RUNNING
-        self._drop(invocation, "cancelled by the caller")
+        self.invocations.drop(invocation, "cancelled by the caller")
         self._hops.served(invocation, ErrorCode.CANCELLED, "cancelled by the caller", now, None)
         if execution is not None:
-            self._dedupe.settle(invocation, cancelled(cancel.message_id, executed=was_running), now)
-        self._start_waiting(now)
+            self.dedupe.settle(invocation, cancelled(cancel.message_id, executed=was_running), now)
+        self.invocations.start_waiting(now)
 
     def on_invoke_result(self, number: int, result: InvokeResult, now: float) -> None:
         """A handler has ended."""
-        invocation = self._served.get(number)
+        invocation = self.invocations.served.get(number)
         if invocation is None:
             self._counters.add("calls.result_discarded")  # its request has ended before
             return
-        self._finish(invocation, InvocationInput.RETURNED)
+        self.invocations.finish(invocation, InvocationInput.RETURNED)
         if invocation.begun_at is not None:
             self._load.on_served(now - invocation.begun_at)
         self._counters.add("calls.served" if result.code == 0 else f"calls.serving_failed.{int(result.code)}")
-        self._answer(
+        self.invocations.answer(
             invocation, reply_with(invocation.request.message_id, result, self._protocol.payload_max), now
         )
-        self._start_waiting(now)
+        self.invocations.start_waiting(now)
 
     def on_link_down(self, down: LinkDown, now: float) -> None:
         """The link of a caller has ended: its handlers are cancelled, unless another link leads to the same life."""
@@ -186,7 +173,7 @@ class Callee:
             return
         other = self._links.link_to(down.node)
         goes_on = down.clean and other is not None and self._links.life_of(other) == down.life
-        for invocation in self._served.of_node(down.node):
+        for invocation in self.invocations.served.of_node(down.node):
             if invocation.link != down.link or invocation.request.stream:
                 continue  # a stream outlives its link
             if goes_on and other is not None:
@@ -195,7 +182,7 @@ class Callee:
                 self._counters.add("calls.caller_awaited")  # its caller may come back with the same key
             else:
                 self._counters.add("calls.caller_lost")
-                self._drop(invocation, "the caller's link is lost")
+                self.invocations.drop(invocation, "the caller's link is lost")
                 self._hops.served(
                     invocation,
                     ErrorCode.NODE_LOST,
@@ -203,25 +190,25 @@ class Callee:
                     now,
                     None,
                 )
-        self._start_waiting(now)
+        self.invocations.start_waiting(now)
 
     def on_unsent(self, link: LinkId, reply: Reply, now: float) -> None:
         """A reply that was handed to a link has never left."""
-        self._waiting_replies.on_unsent(link, reply, now)
+        self.invocations.waiting_replies.on_unsent(link, reply, now)
 
     def on_waiting_replies_due(self, now: float) -> None:
         """There may be room for replies that wait."""
-        self._waiting_replies.on_due(now)
+        self.invocations.waiting_replies.on_due(now)
 
     def on_timer(self, key: InvocationDue, now: float) -> None:
         """The deadline of an accepted request has come."""
-        invocation = self._served.get(key.invocation)
+        invocation = self.invocations.served.get(key.invocation)
         if invocation is None:
             return
         was_running = invocation.state is not InvocationState.QUEUED
         if invocation.state is InvocationState.RUNNING:
             self._effects.add(CancelInvoke(invocation.number, "its deadline has passed"))
-        self._finish(invocation, InvocationInput.EXPIRED)
+        self.invocations.finish(invocation, InvocationInput.EXPIRED)
         self._counters.add("calls.serving_failed.1401")
         reply = Reply(
             message_id=invocation.request.message_id,
@@ -231,8 +218,8 @@ class Callee:
             else "the deadline passed in the queue",
             executed=was_running,
         )
-        self._answer(invocation, reply, now)
-        self._start_waiting(now)
+        self.invocations.answer(invocation, reply, now)
+        self.invocations.start_waiting(now)
 
     # Commands
 
@@ -243,24 +230,23 @@ class Callee:
     def drain(self, now: float) -> None:
         """Accept nothing more, hand back what waits; what runs may finish. Again is harmless."""
         self._is_draining = True
-        for invocation in self._served.all():
+        for invocation in self.invocations.served.all():
             if invocation.state is InvocationState.QUEUED:
-                self._hand_back(invocation, now)
+                self.invocations.hand_back(invocation, now)
 
     def hand_back(self, agent: str, now: float) -> None:
         """This node owns an exclusive agent no more: nothing of it is started, and what runs is cancelled."""
-        for invocation in self._served.all():
+        for invocation in self.invocations.served.all():
             if invocation.request.agent == agent:
-                self._hand_back(invocation, now)
-        self._start_waiting(now)
+                self.invocations.hand_back(invocation, now)
+        self.invocations.start_waiting(now)
 
     def pause(self, now: float) -> None:
         """A higher life of this key was heard of: start nothing, cancel what runs, return no result."""
         self._is_paused = True
-        for invocation in self._served.all():
-            if invocation.state is not InvocationState.ENDED:  # with the one that it has followed
-                self._hand_back(invocation, now)
-        self._waiting_replies.withdraw(now)
+        for invocation in self.invocations.served.all():
+            self.invocations.hand_back(invocation, now)
+        self.invocations.waiting_replies.withdraw(now)
         self._streams.withdraw(now)
 
     def resume(self) -> None:
@@ -274,7 +260,7 @@ class Callee:
 
     def adopt_span(self, number: int, span: bytes) -> None:
         """The program has a span of its own for a running invocation: its hop goes by that."""
-        invocation = self._served.get(number)
+        invocation = self.invocations.served.get(number)
         if invocation is not None:
             invocation.span = span
 
@@ -283,36 +269,42 @@ class Callee:
     @property
     def unfinished(self) -> int:
         """Accepted requests that have not ended, and replies that have not left."""
-        return len(self._served) + len(self._waiting_replies) + self._streams.unconfirmed
+        return (
+            len(self.invocations.served) + len(self.invocations.waiting_replies) + self._streams.unconfirmed
+        )
 
     def is_serving(self, agent: str) -> bool:
         """Whether calls of this agent run or wait here."""
-        return any(invocation.request.agent == agent for invocation in self._served.all())
+        return any(invocation.request.agent == agent for invocation in self.invocations.served.all())
 
     def is_busy(self, node: NodeId) -> bool:
         """Whether something is being served for this node, or a reply to it waits."""
-        return self._served.is_asking(node) or self._waiting_replies.waits_for(node)
+        return self.invocations.served.is_asking(node) or self.invocations.waiting_replies.waits_for(node)
 
     def bulkheads(self) -> list[BulkheadView]:
         """How full each capability that is offered is."""
         return [
-            self._bulkheads.view(agent.agent, spec)
+            self.invocations.bulkheads.view(agent.agent, spec)
             for agent in self._agents.values()
             for spec in agent.capabilities
         ]
 
+    def _numbers(self) -> tuple[int, int]:
+        """How many handlers run, and how many requests wait."""
+        return self.invocations.bulkheads.running, self.invocations.bulkheads.queued
+
     def gauges(self) -> dict[str, int]:
         """The sizes of what is bounded, by name."""
         return {
-            "calls.serving": len(self._served),
-            "calls.running": self._bulkheads.running,
-            "calls.queued_bytes": self._bulkheads.queued_bytes,
-            "calls.bulkheads": len(self._bulkheads),
+            "calls.serving": len(self.invocations.served),
+            "calls.running": self.invocations.bulkheads.running,
+            "calls.queued_bytes": self.invocations.bulkheads.queued_bytes,
+            "calls.bulkheads": len(self.invocations.bulkheads),
             "calls.rates": self._admission.buckets,
-            "calls.keys": len(self._dedupe),
-            "calls.key_bytes": self._dedupe.end_bytes,
-            "calls.replies_waiting": len(self._waiting_replies),
-            "calls.replies_waiting_bytes": self._waiting_replies.waiting_bytes,
+            "calls.keys": len(self.dedupe),
+            "calls.key_bytes": self.dedupe.end_bytes,
+            "calls.replies_waiting": len(self.invocations.waiting_replies),
+            "calls.replies_waiting_bytes": self.invocations.waiting_replies.waiting_bytes,
         }
 
     # Admission
@@ -332,219 +324,49 @@ class Callee:
                 f"at most {spec.rate.per_second:g} calls of {request.capability!r} a second of one {spec.rate.per}; "
                 f"the next in {wait:.3f} s"
             )
-            self._refuse(link, node, life, request, ErrorCode.RATE_LIMITED, detail, now, retry_after=wait)
+            self.invocations.refuse(
+                link, node, life, request, ErrorCode.RATE_LIMITED, detail, now, retry_after=wait
+            )
             return
-        bulkhead = self._bulkheads.of(request.agent, spec)
-        may_start = self._bulkheads.may_start(bulkhead)
-        if not may_start and not self._bulkheads.may_wait(bulkhead, len(request.payload)):
+        bulkhead = self.invocations.bulkheads.of(request.agent, spec)
+        may_start = self.invocations.bulkheads.may_start(bulkhead)
+        if not may_start and not self.invocations.bulkheads.may_wait(bulkhead, len(request.payload)):
             detail = (
                 f"{bulkhead.running} calls of {request.capability!r} run and {len(bulkhead.queue)} wait here"
             )
-            self._refuse(link, node, life, request, ErrorCode.REFUSED_FULL, detail, now)
+            self.invocations.refuse(link, node, life, request, ErrorCode.REFUSED_FULL, detail, now)
             return
-        invocation = self._accept(link, node, life, request, bulkhead, now)
-        self._dedupe.begin(invocation)
+        invocation = self.invocations.accept(link, node, life, request, bulkhead, now)
+        self.dedupe.begin(invocation)
         self._counters.add("calls.accepted")
         if request.stream:
             self._streams.accept(invocation.number, node, life, request, now)
         if may_start:
-            self._start(invocation, now)
+            self.invocations.start(invocation, now)
         else:
-            self._bulkheads.wait(invocation)
-
-    def _accept(
-        self, link: LinkId, node: NodeId, life: Life, request: Request, bulkhead: Bulkhead, now: float
-    ) -> Invocation:
-        """A request that will have an end here."""
-        self._last_number += 1
-        deadline = now + request.remaining_ms / 1000
-        invocation = Invocation(self._last_number, link, node, life, request, deadline, bulkhead)
-        invocation.accepted_at = now
-        invocation.trace, invocation.parent, invocation.trace_flags = self._context(request)
-        invocation.span = served_span(request.message_id, request.attempt)
-        self._served.add(invocation)
-        self._timers.set(InvocationDue(invocation.number), deadline)
-        return invocation
-
-    def _follow(
-        self,
-        execution: Execution,
-        link: LinkId,
-        node: NodeId,
-        life: Life,
-        request: Request,
-        now: float,
-    ) -> None:
-        """A request whose idempotency key has been used: it gets the end of the first one, now or later."""
-        refusal = self._dedupe.refusal(execution, request)
-        if refusal is not None:
-            self._refuse(link, node, life, request, *refusal, now)
-            return
-        self._counters.add("calls.deduplicated")
-        leader = execution.leader
-        bulkhead = Bulkhead(("", ""), 0) if leader is None else leader.bulkhead
-        invocation = self._accept(link, node, life, request, bulkhead, now)
-        invocation.execution, invocation.state = execution, InvocationState.FOLLOWING
-        execution.followers[invocation.number] = invocation
-        if execution.end is not None:
-            self._finish(invocation, InvocationInput.RETURNED)
-            self._reply(invocation, replace(execution.end, message_id=request.message_id), now)
-
-    def _context(self, request: Request) -> TraceContext:
-        """The trace that a request belongs to; one that names none, or none that can be read, begins one."""
-        if request.traceparent is not None:
-            context = read_traceparent(request.traceparent)
-            if context is not None:
-                return context
-            self._counters.add("calls.traceparent_malformed")
-        message_id = request.message_id
-        return TraceContext(message_id, asked_span(message_id, request.attempt), SAMPLED)
-
-    def _refuse(
-        self,
-        link: LinkId,
-        node: NodeId,
-        life: Life,
-        request: Request,
-        code: ErrorCode,
-        detail: str,
-        now: float,
-        *,
-        retry_after: float = 0.0,
-    ) -> None:
-        self._counters.add(f"calls.refused.{int(code)}")
-        self._hops.refused(node, request, code, detail, now)
-        reply = Reply(
-            message_id=request.message_id,
-            code=code,
-            detail=clip(detail),
-            executed=False,
-            retry_after_ms=ceil(min(retry_after, 86_400) * 1000) or None,
-        )
-        self._send(link, node, life, reply, now + request.remaining_ms / 1000, now)
-
-    # Running
-
-    def _start(self, invocation: Invocation, now: float) -> None:
-        invocation.move(InvocationInput.STARTED)
-        invocation.begun_at = now
-        self._bulkheads.start(invocation)
-        request = invocation.request
-        self._effects.add(
-            Invoke(
-                invocation=invocation.number,
-                agent=request.agent,
-                capability=request.capability,
-                content_type=request.content_type,
-                payload=request.payload,
-                caller=invocation.node,
-                message_id=request.message_id,
-                deadline=invocation.deadline,
-                attempt=request.attempt,
-                session_id=request.session_id or invocation.trace,
-                idempotency_key=request.idempotency_key,
-                traceparent=write_traceparent(invocation.trace, invocation.span, invocation.trace_flags),
-                path=(*request.path, request.agent),
-                hops_left=request.hops_left - 1,
-                stream=StreamKind(request.stream),
-                fencing_token=self._tokens.get(request.agent),
-            )
-        )
-        if request.stream:
-            self._streams.start(invocation.number, request)
-
-    def _start_waiting(self, now: float) -> None:
-        """Give free places to those who wait, one bulkhead after the other."""
-        while (invocation := self._bulkheads.take_next()) is not None:
-            self._start(invocation, now)
-
-    # Ends
-
-    def _finish(self, invocation: Invocation, happened: InvocationInput) -> None:
-        """Forget an invocation; its place is free again."""
-        if invocation.state is InvocationState.FOLLOWING:
-            assert invocation.execution is not None, "it follows one"
-            del invocation.execution.followers[invocation.number]
-        else:
-            self._bulkheads.leave(invocation)
-        invocation.move(happened)
-        self._served.remove(invocation)
-        self._timers.cancel(InvocationDue(invocation.number))
-
-    def _drop(self, invocation: Invocation, reason: str) -> None:
-        """Nobody waits for it any more: no reply."""
-        if invocation.state is InvocationState.RUNNING:
-            self._effects.add(CancelInvoke(invocation.number, reason))
-        self._finish(invocation, InvocationInput.DROPPED)
-        if invocation.request.stream:
-            self._streams.abandon(invocation.number)
-
-    def _hand_back(self, invocation: Invocation, now: float) -> None:
-        """We shall not finish it; the caller may ask another instance if that is safe."""
-        was_running = invocation.state is not InvocationState.QUEUED
-        items = self._streams.items_sent(invocation.number) if invocation.request.stream else 0
-        self._drop(invocation, "this node has stopped serving")
-        self._counters.add("calls.handed_back")
-        reply = Reply(
-            message_id=invocation.request.message_id,
-            code=ErrorCode.NODE_LOST,
-            detail="this node stopped serving while the handler ran"
-            if was_running
-            else "this node stopped serving",
-            executed=was_running,
-            items=items,
-        )
-        self._reply(invocation, reply, now)
+            self.invocations.bulkheads.wait(invocation)
 
     # Streams
 
     def on_stream_lost(self, key: StreamKey, detail: str, now: float) -> None:
         """The caller of a stream is gone, or was not heard of for too long."""
-        invocation = self._served.get(key) if isinstance(key, int) else None
+        invocation = self.invocations.served.get(key) if isinstance(key, int) else None
         if invocation is not None:
             self._counters.add("calls.caller_lost")
-            self._drop(invocation, f"its caller is lost: {detail}")
+            self.invocations.drop(invocation, f"its caller is lost: {detail}")
             self._hops.served(invocation, ErrorCode.NODE_LOST, f"its caller is lost: {detail}", now, None)
-            self._start_waiting(now)
+            self.invocations.start_waiting(now)
 
     def on_stream_failed(self, key: StreamKey, code: ErrorCode, detail: str, now: float) -> None:
         """A stream cannot go on: its handler is cancelled, its caller told why."""
-        invocation = self._served.get(key) if isinstance(key, int) else None
+        invocation = self.invocations.served.get(key) if isinstance(key, int) else None
         if invocation is None:
             return
         was_running = invocation.state is InvocationState.RUNNING
         items = self._streams.items_sent(invocation.number)
-        self._drop(invocation, detail)
+        self.invocations.drop(invocation, detail)
         self._counters.add(f"calls.serving_failed.{int(code)}")
         message_id = invocation.request.message_id
         reply = Reply(message_id=message_id, code=code, detail=detail, executed=was_running, items=items)
-        self._reply(invocation, reply, now)
-        self._start_waiting(now)
-
-    def _answer(self, invocation: Invocation, reply: Reply, now: float) -> None:
-        """The end that the handler or its deadline has brought about."""
-        if invocation.request.stream:
-            reply = self._streams.finish(invocation.number, reply, invocation.deadline, now)
-            self._hops.served(invocation, reply.code, reply.detail, now, reply)
-        else:
-            self._reply(invocation, reply, now)
-
-    def _reply(self, invocation: Invocation, reply: Reply, now: float) -> None:
-        self._hops.served(invocation, reply.code, reply.detail, now, reply)
-        self._send(invocation.link, invocation.node, invocation.life, reply, invocation.deadline, now)
-        if invocation.execution is not None:
-            for follower in self._dedupe.settle(invocation, reply, now):
-                self._finish(follower, InvocationInput.RETURNED)
-                self._reply(follower, replace(reply, message_id=follower.request.message_id), now)
-
-    def _send(
-        self, link: LinkId, node: NodeId, life: Life, reply: Reply, deadline: float, now: float
-    ) -> None:
-        if link == LOCAL:
-            assert self.answer_locally is not None, "only a caller makes local calls"
-            self.answer_locally(reply, now)
-        else:
-            report = self._load.report(now)
-            if report is not None:
-                reply = replace(reply, extensions={LOAD_EXTENSION: report.write()})
-            self._waiting_replies.send(link, node, life, reply, deadline, now)
+        self.invocations.reply(invocation, reply, now)
+        self.invocations.start_waiting(now)

@@ -97,7 +97,7 @@ class Caller:
             counters=counters,
         )
         self._is_draining = False
-        callee.answer_locally = self._on_known_reply
+        callee.invocations.answer_locally = self._on_known_reply
         streams.caller = self
         streams.on_reply = self._on_known_reply
 

@@ -10,7 +10,7 @@ from reachp2p.core.calls import dedupe
 from reachp2p.core.calls.dedupe import KEEP, DedupeDue
 from reachp2p.core.commands import InvokeResult, Lasting, RouteQuery
 from reachp2p.errors import ErrorCode
-from tests.unit.calls.world import Node, World
+from tests.unit.calls.world import AGENT, Node, World
 from tests.unit.links.pair import life
 
 
@@ -213,6 +213,18 @@ def test_a_node_that_pauses_tells_all_who_wait_that_nobody_knows() -> None:
     again = ask(a)
     world.run()
     assert a.end_of(again).code == ErrorCode.OUTCOME_UNKNOWN
+    assert nothing_left(a, b)
+
+
+def test_an_agent_that_is_owned_no_more_hands_back_all_who_wait_for_one_end() -> None:
+    world, a, b = pair(concurrency=1)
+    running, following, queued = ask(a), ask(a), ask(a, "another")
+    world.run()
+    b.callee.hand_back(AGENT, world.now)
+    b.perform()
+    world.run()
+    ends = [a.end_of(call).code for call in (running, following, queued)]
+    assert ends == [ErrorCode.OUTCOME_UNKNOWN, ErrorCode.OUTCOME_UNKNOWN, ErrorCode.NODE_LOST]
     assert nothing_left(a, b)
 
 
