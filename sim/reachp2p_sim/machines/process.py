@@ -89,6 +89,7 @@ class Process:
                 name=host.shown_name or host.name,
                 addresses=(host.address,),
                 take_over=take_over,
+                tells_load=host.tells_load,
                 protocol=world.protocol,
             ),
             signer=host.signer,
