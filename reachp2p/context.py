@@ -37,7 +37,7 @@ class CallingNode(Protocol):
         timeout: float | None = None,  # noqa: ASYNC109 (the whole call's, sent along; not a scope of ours)
         connect_timeout: float | None = None,
         tags: Mapping[str, str] | None = None,
-        policy: str = "random",
+        policy: str | None = None,
         key: str | None = None,
         idempotency_key: str | None = None,
     ) -> Any:
@@ -142,7 +142,7 @@ class Context:
         timeout: float | None = None,  # noqa: ASYNC109 (the whole call's, sent along; not a scope of ours)
         connect_timeout: float | None = None,
         tags: Mapping[str, str] | None = None,
-        policy: str = "random",
+        policy: str | None = None,
         key: str | None = None,
         idempotency_key: str | None = None,
     ) -> Any:

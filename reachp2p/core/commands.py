@@ -82,14 +82,18 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Of a release candidate (tag `release=candidate`): its share of the calls, 0 to 100."""
 
 
+DEFAULT_POLICY = "random"
+"""Of calls for which neither their caller nor a rule names one."""
+
+
 class RouteQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Whom a call is for: an agent id, a capability, or both (that agent's capability); neither is refused (1302)."""
 
     agent: str | None = None
     capability: str | None = None
     tags: dict[str, str] = {}
-    policy: str = "random"
-    """One of docs/protocol/routing.md, or of an application's own."""
+    policy: str | None = None
+    """One of docs/protocol/routing.md, or of an application's own; None: as the rules say, else `random`."""
     key: str | None = None
     """Routing key: required by `consistent_hash`; whatever the policy, it decides the side of a release split."""
     version: str | None = None
@@ -107,6 +111,8 @@ class RouteQuery(msgspec.Struct, frozen=True, kw_only=True):
     fallback: tuple[str, ...] = ()
     """Agents (with a slash) and capabilities to try, in this order, when the first choice has nobody to ask; each may
     have a range of versions (`nlp/small@^1`)."""
+    allow_fallback: bool = False
+    """Whether those that a rule names may be tried, if `fallback` names none."""
 
 
 class Lasting(Enum):

@@ -281,6 +281,7 @@ class Parts:
             effects=effects,
             timers=timers,
             counters=counters,
+            rules=self.rules.in_force,
         )
 
         self.hop_answers = HopAnswers(self.hops, self.links, counters)

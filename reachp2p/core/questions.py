@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import NodeId
@@ -14,6 +16,7 @@ from reachp2p.core.registry.record import view_of
 from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.routing.explain import explain, what_if
 from reachp2p.core.routing.failure import RouteFailed, no_candidate
+from reachp2p.core.routing.rule_text import decisions
 from reachp2p.core.routing.stages import Selector
 from reachp2p.core.views import AgentView, Explanation, MemberView
 
@@ -99,11 +102,16 @@ class Questions:
 
     def explain(self, query: RouteQuery, now: float) -> Explanation:
         """Why a call with this query would go where it would go."""
-        return explain(self._parts.router, query, now=now)
+        settled, ruling = self._parts.rules.in_force.settle(query, None, None)
+        explanation = explain(self._parts.router, settled, now=now)
+        decided = decisions(query, settled, ruling)
+        return msgspec.structs.replace(explanation, rules=decided) if decided else explanation
 
     def what_if(self, query: RouteQuery, keys: Iterable[str], now: float) -> dict[InstanceKey | None, int]:
         """How many of these keys would go to each instance; None stands for nobody."""
-        return what_if(self._parts.router, query, keys, now)
+        keyed = msgspec.structs.replace(query, key="")
+        settled, _ = self._parts.rules.in_force.settle(keyed, None, None)
+        return what_if(self._parts.router, settled, keys, now)
 
     def routable(self, capability: str) -> list[NodeId]:
         """Nodes whose instances a call of `capability` would be offered, in NodeId order."""

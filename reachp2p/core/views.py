@@ -120,6 +120,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The first choice had nobody; `target` is one of the fallbacks."""
     release: str = ""
     """The side of the release split and why, in words; empty if nothing is split."""
+    rules: tuple[str, ...] = ()
+    """What rules have decided about this call, and which: `policy = "round_robin" (rule 1 of rules.toml)`."""
 
 
 class RuleLayerView(msgspec.Struct, frozen=True, kw_only=True):

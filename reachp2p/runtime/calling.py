@@ -52,14 +52,15 @@ class Calling:
         timeout: float | None = None,  # noqa: ASYNC109 (the whole call's, retries included; told to the callee)
         connect_timeout: float | None = None,
         tags: Mapping[str, str] | None = None,
-        policy: str = "random",
+        policy: str | None = None,
         key: str | None = None,
         idempotency_key: str | None = None,
         traceparent: str | None = None,
     ) -> Any:
         """Call an agent and return its result.
 
-        `agent` and `tags` narrow the choice, `policy` (`random`, `round_robin`, `consistent_hash` with `key`) makes it.
+        `agent` and `tags` narrow the choice, `policy` (`random`, `round_robin`, `consistent_hash` with `key`) makes it;
+        without one the rules do (docs/protocol/rules.md), else it is `random`.
         `params` is an object of the JSON data model, or bytes. `timeout` ends the whole call; without one, a call that
         outlasts its synchronous limit goes on as a task, and `StillRunning` has it. `connect_timeout` bounds each wait
         for a link. `traceparent` (W3C) is the trace that the call belongs to; without one it begins one. Raises
@@ -82,7 +83,7 @@ class Calling:
         timeout: float | None = None,  # noqa: ASYNC109 (as above)
         connect_timeout: float | None = None,
         tags: Mapping[str, str] | None = None,
-        policy: str = "random",
+        policy: str | None = None,
         key: str | None = None,
         idempotency_key: str | None = None,
     ) -> Any:
@@ -101,7 +102,7 @@ class Calling:
         timeout: float | None = None,  # noqa: ASYNC109 (as above)
         connect_timeout: float | None = None,
         tags: Mapping[str, str] | None = None,
-        policy: str = "random",
+        policy: str | None = None,
         key: str | None = None,
         idempotency_key: str | None = None,
         traceparent: str | None = None,
@@ -194,7 +195,7 @@ class Calling:
         timeout: float | None = None,  # noqa: ASYNC109 (as above)
         connect_timeout: float | None = None,
         tags: Mapping[str, str] | None = None,
-        policy: str = "random",
+        policy: str | None = None,
         key: str | None = None,
         idempotency_key: str | None = None,
         traceparent: str | None = None,
@@ -246,14 +247,14 @@ class Calling:
         capability: str | None,
         agent: str | None,
         tags: Mapping[str, str] | None,
-        policy: str,
+        policy: str | None,
         key: str | None,
     ) -> RouteQuery:
         return RouteQuery(
             agent=check_optional_text("agent", agent, "nlp/summarizer"),
             capability=check_optional_text("capability", capability, "text.summarize"),
             tags=check_tags("tags", tags),
-            policy=check_text("policy", policy, "round_robin"),
+            policy=check_optional_text("policy", policy, "round_robin"),
             key=check_optional_text("key", key, "customer-17"),
         )
 

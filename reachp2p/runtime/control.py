@@ -338,7 +338,7 @@ def _route(args: Args) -> dict[str, Any]:
     if not isinstance(tags, dict) or not all(isinstance(one, str) for one in [*tags, *tags.values()]):
         raise ConfigurationInvalid("tags must be an object of texts")
     route: dict[str, Any] = {name: _text(args, name) for name in ("capability", "agent", "key")}
-    return {**route, "policy": _text(args, "policy") or "random", "tags": tags}
+    return {**route, "policy": _text(args, "policy"), "tags": tags}
 
 
 def _text(args: Args, name: str) -> str | None:

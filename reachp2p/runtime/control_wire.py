@@ -159,6 +159,7 @@ def explanation_object(view: Explanation) -> dict[str, Any]:
         "capability": view.capability,
         "agent": view.agent,
         "policy": view.policy,
+        "rules": list(view.rules),
         "key": view.key,
         "picked": None if view.picked is None else view.picked.hex(),
         "picked_agent": view.picked_agent,

@@ -339,7 +339,7 @@ class Node(Calling, Tracing, Governed):
         *,
         agent: str | None = None,
         tags: Mapping[str, str] | None = None,
-        policy: str = "random",
+        policy: str | None = None,
         key: str | None = None,
     ) -> Explanation:
         """Why a call would go where it would go."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import trio
 
-from reachp2p import Agent, ConfigurationInvalid, Node
+from reachp2p import Agent, ConfigurationInvalid, Node, StillRunning
 from reachp2p.core.events import Event, RulesChanged, RulesRefused
 from reachp2p.errors import LocalProtocolError
 from reachp2p.runtime import rules_file
@@ -157,3 +157,36 @@ async def test_an_agent_without_a_required_tag_is_refused_and_one_from_before_is
             await until(lambda: "agent nlp/b lacks what" in caplog.text)
         assert "agent nlp/b lacks what rule 1 of the cluster's version 1" in node.rules().unmet[0]
         assert [view.agent for view in node.agents()] == ["nlp/b"]
+
+
+async def test_calls_go_by_the_rules_and_an_explanation_says_so(tmp_path: Path) -> None:
+    agent = Agent("nlp/echo")
+
+    @agent.capability("echo.wait")
+    async def wait(seconds: float) -> str:
+        await trio.sleep(seconds)
+        return "waited"
+
+    async with Node(agent) as node:
+        await node.wait_for("echo.wait")
+        assert node.explain("echo.wait").rules == ()
+        await node.apply_rules(
+            {
+                "rule": [
+                    {
+                        "name": "brief",
+                        "match": {"capability": "echo.*"},
+                        "policy": "round_robin",
+                        "timeouts": {"total": 0.1},
+                    }
+                ]
+            }
+        )
+        explained = node.explain("echo.wait")
+        origin = f"rule 1 (brief) of the cluster's version 1 by {node.id[:4].hex()}"
+        assert explained.policy == "round_robin"
+        assert explained.rules == (f'policy = "round_robin" ({origin})', f"timeouts.total = 0.1 ({origin})")
+        assert node.explain("echo.wait", policy="random").policy == "random"
+        with pytest.raises(StillRunning):
+            await node.call("echo.wait", {"seconds": 0.3})
+        assert await node.call("echo.wait", {"seconds": 0.3}, timeout=5) == "waited"

@@ -171,9 +171,10 @@ def explanation_table(explanation: Mapping[str, Any], width: int) -> Fitted:
 def explanation_summary(explanation: Mapping[str, Any]) -> Text:
     """The pick, or the error that a call would get."""
     reason = plain(explanation["reason"])
+    rules = "".join(f"\nby rule: {plain(line)}" for line in explanation["rules"])
     if explanation["code"]:
-        return Text(f"a call would fail: {reason} [{explanation['code']}]", style="red")
-    return Text(f"pick: {reason}")
+        return Text(f"a call would fail: {reason} [{explanation['code']}]", style="red").append(rules)
+    return Text(f"pick: {reason}").append(rules)
 
 
 def rules_table(history: Sequence[Mapping[str, Any]], now: float, width: int) -> Fitted:

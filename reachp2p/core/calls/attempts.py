@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from math import inf
 
 from reachp2p.core.calls.call import (
-    ATTEMPTS_MAX,
     LOCAL,
     REJOIN_INTERVAL,
     REJOIN_INTERVAL_MAX,
@@ -86,7 +85,7 @@ class Attempts:
         link = LOCAL if call.node == self._own else self._links.link_to(call.node)
         if link is not None:
             call.link_until = inf
-            self._set_due(call, now, may_switch=call.may_be_repeated and call.asked + 1 < ATTEMPTS_MAX)
+            self._set_due(call, now, may_switch=call.may_be_repeated and call.asked + 1 < call.attempts_max)
             self.ask(call, link, now)
         elif self._links.ensure(call.node, self._addresses(call.node), now) is not None:
             call.link_until = now + call.connect
@@ -106,6 +105,13 @@ class Attempts:
             call.attempt_until = now + (until - now) * self._protocol.attempt_fraction
         self._timers.set(CallDue(call.id), call.due_at)
 
+    def _limit_answer(self, call: Call, now: float) -> None:
+        """A rule says how long an attempt may take to answer, if another instance can be asked instead."""
+        read = call.ruling.timeouts.read
+        if read is not None and now + read < call.attempt_until and call.may_switch:
+            call.attempt_until = now + read
+            self._timers.set(CallDue(call.id), call.due_at)
+
     def ask(self, call: Call, link: LinkId, now: float) -> None:
         """Hand the request to a link that is open."""
         if link == LOCAL:
@@ -123,6 +129,7 @@ class Attempts:
             if not is_rejoining:
                 call.asked_at = now
                 call.asked += 1
+            self._limit_answer(call, now)
             if call.spec.stream:
                 self._streams.asked(call.id, call.node, life, now)
         elif is_rejoining:
@@ -140,6 +147,7 @@ class Attempts:
         call.asked_at = now
         call.link, call.life = LOCAL, life
         call.asked += 1
+        self._limit_answer(call, now)
         if call.spec.stream:
             self._streams.asked(call.id, call.node, life, now)
         self._callee.on_request(LOCAL, self._own, life, self._request(call, life, now), now)
@@ -219,7 +227,7 @@ class Attempts:
         """Ask another instance instead, `code` and `detail` being how it went with this one; false, and nothing has
         changed, if there is none or the retry budget is used up."""
         try:
-            pick = self._router.route(call.spec.query, call.tried, now)
+            pick = self._router.route(call.query, call.tried, now)
             capability = capability_of(pick.query, pick.instance)
         except RouteFailed:
             return False

@@ -8,9 +8,10 @@ from math import inf
 import msgspec
 
 from reachp2p.core.calls.trace import SAMPLED
-from reachp2p.core.commands import CallSpec, StreamKind
+from reachp2p.core.commands import CallSpec, RouteQuery, StreamKind
 from reachp2p.core.ids import Life, LinkId, NodeId
 from reachp2p.core.routing.pick import Pick
+from reachp2p.core.routing.rules import SILENCE, Ruling
 from reachp2p.core.wire.messages import Reply
 from reachp2p.errors import ErrorCode
 
@@ -91,8 +92,11 @@ class Call(msgspec.Struct, eq=False):
     agent: str
     capability: str
     repeatable: bool
+    query: RouteQuery
+    """That of the spec, with what rules have decided."""
     pick: Pick
     """The router's, of the present attempt."""
+    ruling: Ruling = SILENCE
     kind: StreamKind = StreamKind.NONE
     started_at: float = 0.0
     limit: float = inf
@@ -151,7 +155,12 @@ class Call(msgspec.Struct, eq=False):
     @property
     def has_attempts_left(self) -> bool:
         """Whether another instance may still be turned to."""
-        return self.asked < ATTEMPTS_MAX and self.attempts < INSTANCES_MAX
+        return self.asked < self.attempts_max and self.attempts < INSTANCES_MAX
+
+    @property
+    def attempts_max(self) -> int:
+        """Instances to which its request may be handed: one if a rule says so."""
+        return 1 if self.ruling.retry is False else ATTEMPTS_MAX
 
     @property
     def may_be_repeated(self) -> bool:

@@ -31,6 +31,7 @@ from reachp2p.core.ids import MESSAGE_ID_BYTES, Address, Entropy, Life, LinkId, 
 from reachp2p.core.links.outputs import LinkDown, LinkUp
 from reachp2p.core.links.table import Links
 from reachp2p.core.routing.budget import RetryBudget
+from reachp2p.core.routing.rules import SILENCE, RulesInForce
 from reachp2p.core.routing.unreached import Unreached
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
@@ -62,8 +63,11 @@ class Caller:
         effects: Effects,
         timers: Timers,
         counters: Counters,
+        rules: RulesInForce | None = None,
     ) -> None:
-        """`addresses` says where a member may be dialled; `callee` serves calls to this very node."""
+        """`addresses` says where a member may be dialled; `callee` serves calls to this very node; `rules` say what its
+        calls leave open, None: nothing."""
+        self._rules = RulesInForce(counters) if rules is None else rules
         self._protocol = protocol
         self._own = own
         self._router = router
@@ -114,15 +118,21 @@ class Caller:
             raise CallFailed(ErrorCode.NODE_LOST, "this node is leaving and starts no further calls")
         check_spec(spec, self._protocol)
         self._check_room(spec)
-        pick = self._router.route(spec.query, (), now)
+        query, ruling = spec.query, SILENCE
+        if not self._rules.is_empty:
+            session = spec.session_id.hex() if spec.session_id is not None else None
+            query, ruling = self._rules.settle(query, session, spec.path[-1] if spec.path else None)
+        pick = self._router.route(query, (), now)
         instance = pick.instance
         capability = capability_of(pick.query, instance)
         info = instance.info.capabilities[capability]
         check_stream(spec, capability, info.stream)
-        times = times_of(spec, info, instance, self._protocol)
+        times = times_of(spec, info, instance, self._protocol, ruling.timeouts)
         call = Call(
             id=self._entropy.token(MESSAGE_ID_BYTES),
             spec=spec,
+            query=query,
+            ruling=ruling,
             started_at=now,
             deadline=now + times.deadline,
             limit=now + times.limit,

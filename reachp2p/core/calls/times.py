@@ -1,7 +1,7 @@
 """How long a call may take: its connect part, its synchronous limit, and its deadline (docs/protocol/calls.md).
 
-An explicit time of the caller comes first, then what the capability declares, then the tier of its agent (tag `tier`),
-then the default of the protocol.
+An explicit time of the caller comes first, then what a routing rule says, then what the capability declares, then the
+tier of its agent (tag `tier`), then the default of the protocol.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ import msgspec
 
 from reachp2p.core.commands import CallSpec, Lasting
 from reachp2p.core.routing.instance import CapabilityInfo, Instance
+from reachp2p.core.routing.rules import Timeouts
 from reachp2p.core.settings import Protocol
 
 TIER_TAG = "tier"
 """The tag by which an agent says how long its calls usually take."""
 QUICK, HEAVY = "quick-query", "heavy-task"
+UNRULED = Timeouts()
+"""No rule says anything about times."""
 TIMEOUT_MAX = 86_400.0
 """A day: the most that `Request.remaining_ms` can say."""
 
@@ -29,13 +32,19 @@ class Times(msgspec.Struct, frozen=True, gc=False):
     connect: float = inf
 
 
-def times_of(spec: CallSpec, info: CapabilityInfo, instance: Instance, protocol: Protocol) -> Times:
+def times_of(
+    spec: CallSpec, info: CapabilityInfo, instance: Instance, protocol: Protocol, rules: Timeouts = UNRULED
+) -> Times:
     """The times of a call that begins with this instance."""
     limit, connect = _tier(info, instance, protocol)
+    if rules.total is not None:
+        limit = rules.total
+    if rules.connect is not None:
+        connect = rules.connect
     if spec.connect is not None:
         connect = spec.connect
     if spec.stream:  # it is no task: its items are somebody's who waits
-        timeout = spec.timeout or info.timeout or protocol.stream_timeout
+        timeout = spec.timeout or rules.total or info.timeout or protocol.stream_timeout
         return Times(min(timeout, TIMEOUT_MAX if spec.within is None else spec.within), inf, connect)
     task = info.task_timeout or protocol.task_timeout
     if spec.lasting is Lasting.TASK:

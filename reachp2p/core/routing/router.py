@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from reachp2p.core.commands import RouteQuery
+from reachp2p.core.commands import DEFAULT_POLICY, RouteQuery
 from reachp2p.core.counters import Counters
 from reachp2p.core.ids import NodeId, Rng
 from reachp2p.core.routing.breaker import CALLERS_FAULTS
@@ -278,20 +278,21 @@ class Router:
                 ErrorCode.NO_HEALTHY_INSTANCE,
                 f"the owner of key {query.key!r} among {selector} cannot be asked, and the call wants nobody else",
             )
+        name = query.policy or DEFAULT_POLICY
         return RouteFailed(
             ErrorCode.ALL_OVERLOADED,
-            f"policy {query.policy!r} lets none of the {len(choice.candidates)} instances of {selector} take a call "
-            "now",
+            f"policy {name!r} lets none of the {len(choice.candidates)} instances of {selector} take a call now",
         )
 
     def read(self, query: RouteQuery) -> tuple[Policy, Selector]:
         """The policy and the selector of a query, or `RouteFailed` (1302, 1704, 1707)."""
-        policy = self._policies.get(query.policy) or self._make(query.policy)
+        name = query.policy or DEFAULT_POLICY
+        policy = self._policies.get(name) or self._make(name)
         if query.capability is None and query.agent is None:
             raise RouteFailed(ErrorCode.TARGET_NOT_SPECIFIED, "name a capability or an agent")
         missing = policy.missing(query)
         if missing is not None:
-            raise RouteFailed(ErrorCode.CONFIGURATION_INVALID, f"policy {query.policy!r} needs {missing}")
+            raise RouteFailed(ErrorCode.CONFIGURATION_INVALID, f"policy {name!r} needs {missing}")
         if query.version is not None:
             try:
                 parse_range(query.version)

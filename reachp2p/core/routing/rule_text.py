@@ -10,8 +10,9 @@ from typing import Any
 
 import cbor2
 
+from reachp2p.core.commands import RouteQuery
 from reachp2p.core.routing.rule_reading import RulesInvalid, read_rules
-from reachp2p.core.routing.rules import SETTINGS, Match, Rule, RuleSet, title
+from reachp2p.core.routing.rules import SETTINGS, Match, Rule, RuleSet, Ruling, title
 from reachp2p.core.wire.limits import WireError, load
 
 ENCODED_MAX = 32_768
@@ -65,6 +66,27 @@ def differences(old: RuleSet, new: RuleSet) -> list[str]:
         order = ", ".join(title(after[key][1], after[key][0]) for key in kept_after)
         lines.append(f"the order of rules is another one: {order}")
     return lines
+
+
+def decisions(asked: RouteQuery, settled: RouteQuery, ruling: Ruling) -> tuple[str, ...]:
+    """What rules have decided about a call that its caller had left open, each with the rule that it is from."""
+    origins = ruling.origins
+    lines = []
+    if asked.policy is None and settled.policy is not None:
+        is_sticky = settled.policy == "consistent_hash" and ruling.sticky is not None
+        lines.append(f"policy = {_inline(settled.policy)} ({origins['sticky' if is_sticky else 'policy']})")
+    for name in ("split", "prefer"):
+        if getattr(asked, name) is None and getattr(settled, name) is not None:
+            lines.append(f"{name} = {_inline(getattr(settled, name))} ({origins[name]})")
+    if settled.fallback != asked.fallback:
+        lines.append(f"fallback = {_inline(settled.fallback)} ({origins['fallback']})")
+    if ruling.retry is not None:
+        lines.append(f"retry = {_inline(ruling.retry)} ({origins['retry']})")
+    for name in ("connect", "read", "total"):
+        seconds = getattr(ruling.timeouts, name)
+        if seconds is not None:
+            lines.append(f"timeouts.{name} = {_inline(_number(seconds))} ({origins[f'timeouts.{name}']})")
+    return tuple(lines)
 
 
 def _by_identity(rule_set: RuleSet) -> dict[str, tuple[int, Rule]]:

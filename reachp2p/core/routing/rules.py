@@ -169,6 +169,14 @@ class RulesInForce:
             self._memory[kind] = known
         return known
 
+    def settle(self, query: RouteQuery, session: str | None, caller: str | None) -> tuple[RouteQuery, Ruling]:
+        """The query of a call with what the rules decide and the call itself leaves open, and their ruling.
+
+        `session` and `caller` are the keys that a call is sticky by.
+        """
+        ruling = self.ruling(query, caller)
+        return (query, ruling) if ruling is SILENCE else (settled(query, ruling, session, caller), ruling)
+
     def _work_out(self, query: RouteQuery, caller: str | None) -> Ruling:
         found: dict[str, Any] = {}
         origins: dict[str, str] = {}
@@ -202,6 +210,37 @@ class RulesInForce:
     def __len__(self) -> int:
         """Rulings remembered."""
         return len(self._memory)
+
+
+def settled(query: RouteQuery, ruling: Ruling, session: str | None, caller: str | None) -> RouteQuery:
+    """The query with what a ruling decides; what the query says itself stays."""
+    policy, key, strict = query.policy, query.key, query.strict
+    if policy is None:
+        sticky = ruling.sticky
+        if sticky is not None:
+            source = session if sticky.by == "session" else caller if sticky.by == "caller" else None
+            if key is not None or source is not None:
+                policy, key, strict = (
+                    "consistent_hash",
+                    key if key is not None else source,
+                    strict or sticky.strict,
+                )
+        if policy is None and not (ruling.policy == "consistent_hash" and key is None):
+            policy = ruling.policy
+    return RouteQuery(
+        agent=query.agent,
+        capability=query.capability,
+        tags=query.tags,
+        policy=policy,
+        key=key,
+        version=query.version,
+        strict=strict,
+        release=query.release,
+        split=ruling.split if query.split is None else query.split,
+        prefer=ruling.prefer if query.prefer is None else query.prefer,
+        fallback=query.fallback or (ruling.fallback or () if query.allow_fallback else ()),
+        allow_fallback=query.allow_fallback,
+    )
 
 
 def title(rule: Rule, number: int) -> str:

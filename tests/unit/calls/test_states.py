@@ -30,6 +30,7 @@ def a_call(state: CallState) -> Call:
         agent="a/b",
         capability="c",
         repeatable=False,
+        query=RouteQuery(),
         pick=Pick(None, RouteQuery()),  # type: ignore[arg-type]
         state=state,
     )

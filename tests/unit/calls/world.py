@@ -32,6 +32,7 @@ from reachp2p.core.links.outputs import CallRejected, LinkDown, LinkMessage, Lin
 from reachp2p.core.routing.failure import RouteFailed
 from reachp2p.core.routing.instance import CapabilityInfo, Instance, InstanceInfo
 from reachp2p.core.routing.pick import Pick
+from reachp2p.core.routing.rules import RulesInForce
 from reachp2p.core.routing.table import RoutingTable
 from reachp2p.core.routing.unreached import Unreached
 from reachp2p.core.settings import Protocol
@@ -128,6 +129,7 @@ class Node(Side):
         )
         self.table = RoutingTable(self.counters)
         """Knows the marks of nodes that could not be reached; the order of picks is the world's."""
+        self.rules = RulesInForce(self.counters)
         self.caller = Caller(
             protocol,
             own=node,
@@ -143,6 +145,7 @@ class Node(Side):
             effects=self.effects,
             timers=self.timers,
             counters=self.counters,
+            rules=self.rules,
         )
         self.is_busy = lambda other: (
             self.caller.is_busy(other) or self.callee.is_busy(other) or self.streams.is_busy(other)

@@ -7,15 +7,18 @@ import pytest
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.counters import Counters
 from reachp2p.core.routing.rule_reading import read_rules
+from reachp2p.core.routing.rule_text import decisions
 from reachp2p.core.routing.rules import (
     MEMORY_MAX,
     SILENCE,
     Layer,
     Match,
     RulesInForce,
+    Ruling,
     Sticky,
     Timeouts,
     fits_pattern,
+    settled,
 )
 
 POLICIES = ("random", "round_robin", "consistent_hash")
@@ -168,3 +171,71 @@ def test_an_agent_must_carry_the_tags_that_the_first_rule_for_it_wants() -> None
     assert rules.missing_tags("nlp/a", ["text.a"], {"env": "prod", "team": "x"}) == ([], "")
     assert rules.missing_tags("nlp/a", ["image.a"], {}) == ([], "")
     assert rules.missing_tags("lab/a", ["text.a"], {}) == (["owner"], "rule 1 (lab) of rules.toml")
+
+
+ASKED = RouteQuery(capability="x")
+SESSION = Sticky("session", strict=True)
+
+
+@pytest.mark.parametrize(
+    ("query", "ruling", "policy", "key", "strict"),
+    [
+        (ASKED, Ruling(policy="round_robin"), "round_robin", None, False),
+        (RouteQuery(capability="x", policy="random"), Ruling(policy="round_robin"), "random", None, False),
+        (ASKED, Ruling(sticky=SESSION, policy="round_robin"), "consistent_hash", "s1", True),
+        (ASKED, Ruling(sticky=Sticky("caller")), "consistent_hash", "web/a", False),
+        (ASKED, Ruling(sticky=Sticky("key"), policy="round_robin"), "round_robin", None, False),
+        (RouteQuery(key="k"), Ruling(sticky=Sticky("key")), "consistent_hash", "k", False),
+        (RouteQuery(key="k"), Ruling(sticky=SESSION), "consistent_hash", "k", True),
+        (RouteQuery(key="k"), Ruling(policy="consistent_hash"), "consistent_hash", "k", False),
+        (ASKED, Ruling(policy="consistent_hash"), None, None, False),
+        (RouteQuery(policy="round_robin", key="k"), Ruling(sticky=SESSION), "round_robin", "k", False),
+    ],
+)
+def test_a_call_says_what_it_wants_or_else_the_rules_do(
+    query: RouteQuery, ruling: Ruling, policy: str | None, key: str | None, strict: bool
+) -> None:
+    found = settled(query, ruling, "s1", "web/a")
+    assert (found.policy, found.key, found.strict) == (policy, key, strict)
+
+
+def test_a_call_without_a_session_or_a_caller_is_not_sticky_by_them() -> None:
+    for by in ("session", "caller"):
+        found = settled(ASKED, Ruling(sticky=Sticky(by), policy="round_robin"), None, None)
+        assert (found.policy, found.key) == ("round_robin", None)
+
+
+def test_what_else_a_call_leaves_open_is_filled_in_and_the_rest_stays() -> None:
+    ruling = Ruling(split=10, prefer="zone", fallback=("y", "a/b"))
+    found = settled(
+        RouteQuery(agent="a/c", capability="x", tags={"a": "b"}, version="^1", release="stable"),
+        ruling,
+        None,
+        None,
+    )
+    assert found == RouteQuery(
+        agent="a/c", capability="x", tags={"a": "b"}, version="^1", release="stable", split=10, prefer="zone"
+    )  # fmt: skip
+    assert settled(RouteQuery(split=0, allow_fallback=True), ruling, None, None) == RouteQuery(
+        split=0, prefer="zone", fallback=("y", "a/b"), allow_fallback=True
+    )
+    assert settled(RouteQuery(fallback=("z",), allow_fallback=True), ruling, None, None).fallback == ("z",)
+
+
+def test_what_rules_have_decided_is_told_with_the_rule() -> None:
+    rules = in_force(
+        {"name": "a", "sticky": "caller", "split": {"candidate": 5}},
+        {"policy": "random", "prefer": "zone", "retry": False, "timeouts": {"total": 2}, "fallback": ["y"]},
+    )
+    query = RouteQuery(capability="x", prefer="zone", allow_fallback=True)
+    asked, ruling = rules.settle(query, None, "web/a")
+    assert decisions(query, asked, ruling) == (
+        'policy = "consistent_hash" (rule 1 (a) of rules.toml)',
+        "split = 5 (rule 1 (a) of rules.toml)",
+        'fallback = ["y"] (rule 2 of rules.toml)',
+        "retry = false (rule 2 of rules.toml)",
+        "timeouts.total = 2 (rule 2 of rules.toml)",
+    )
+    asked, ruling = rules.settle(query, None, None)
+    assert decisions(query, asked, ruling)[0] == 'policy = "random" (rule 2 of rules.toml)'
+    assert RulesInForce(Counters()).settle(query, None, None) == (query, SILENCE)
