@@ -54,7 +54,7 @@ class CallingNode(Protocol):
         idle_timeout: float | None = None,
         connect_timeout: float | None = None,
         tags: Mapping[str, str] | None = None,
-        policy: str = "random",
+        policy: str | None = None,
         key: str | None = None,
         idempotency_key: str | None = None,
     ) -> CallStream:

@@ -125,7 +125,7 @@ class Calling:
         idle_timeout: float | None = None,
         connect_timeout: float | None = None,
         tags: Mapping[str, str] | None = None,
-        policy: str = "random",
+        policy: str | None = None,
         key: str | None = None,
         idempotency_key: str | None = None,
         traceparent: str | None = None,
@@ -155,7 +155,7 @@ class Calling:
         idle_timeout: float | None = None,
         connect_timeout: float | None = None,
         tags: Mapping[str, str] | None = None,
-        policy: str = "random",
+        policy: str | None = None,
         key: str | None = None,
         idempotency_key: str | None = None,
     ) -> CallStream:

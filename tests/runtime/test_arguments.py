@@ -253,7 +253,7 @@ WRONG_CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("call", {"capability": "a.b", "timeout": True}, "timeout True"),
     ("call", {"capability": "a.b", "tags": ["env"]}, "tags ['env']: write a dict of texts"),
     ("call", {"capability": "a.b", "tags": {"env": 1}}, "tags {'env': 1}"),
-    ("call", {"capability": "a.b", "policy": None}, "policy None: write text"),
+    ("call", {"capability": "a.b", "policy": 3}, "policy 3: write text"),
     ("call", {"capability": "a.b", "key": 5}, "key 5: write text"),
     ("call", {"capability": "a.b", "idempotency_key": 5}, "idempotency_key 5"),
     ("call_detailed", {"capability": "a.b", "timeout": "x"}, "timeout 'x'"),
