@@ -466,13 +466,27 @@ def test_each_program_tells_its_version(function: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["seed", "run", "members", "agents", "call", "leave", "demo", "version", "route explain"]
+    "command",
+    [
+        "seed",
+        "run",
+        "members",
+        "agents",
+        "call",
+        "leave",
+        "demo",
+        "version",
+        "route explain",
+        "rules apply",
+        "rules diff",
+    ],
 )
 def test_every_command_has_help_and_those_with_arguments_an_example(run: Run, command: str) -> None:
     code, out, err = run(*command.split(), "--help")
     assert (code, err) == (0, "")
     assert command in ("demo", "version") or f"\n    reachp2p {command}" in out
-    assert "..." not in run("--help")[1].partition("Commands:")[2], "no summary is cut off"
+    for group in ([], ["rules"]):
+        assert "..." not in run(*group, "--help")[1].partition("Commands:")[2], "no summary is cut off"
 
 
 def test_a_missing_extra_is_named() -> None:

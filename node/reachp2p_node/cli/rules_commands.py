@@ -10,7 +10,7 @@ import typer
 from reachp2p_node.cli.options import JsonFlag, NodeOption, StateOption, path_of
 
 rules_app = typer.Typer(
-    help="Routing rules: what is in force, and rules for the whole cluster.",
+    help="Routing rules: what is in force, and for everybody.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -22,7 +22,10 @@ RulesFileArgument = Annotated[
 
 @rules_app.command("show")
 def rules_show(node: NodeOption = None, state: StateOption = None, as_json: JsonFlag = False) -> None:
-    """Show the rules that a node goes by, as TOML: those of its own file, then those of the cluster."""
+    """Show the rules that a node goes by, as TOML.
+
+    Those of its own file come first, then those of the cluster. The output could be applied as it is.
+    """
     from reachp2p_node.cli.rules import show_rules
 
     show_rules(node, state, as_json=as_json)
@@ -39,9 +42,9 @@ def rules_apply(
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Let the whole cluster go by the rules in a file, in place of those before.
+    """Let the whole cluster go by the rules in a file.
 
-    They are read as a whole before any of them takes effect, signed by a running node of yours, and spread to all.
+    They take the place of those before. They are read as a whole before any of them takes effect, signed by a running node of yours, and spread to all.
 
     \b
     Examples:
@@ -83,7 +86,10 @@ def rules_diff(
 
 @rules_app.command("history")
 def rules_history(node: NodeOption = None, state: StateOption = None, as_json: JsonFlag = False) -> None:
-    """Show the last 16 rule sets that were applied to the cluster, and which is in force."""
+    """Show what was applied to the cluster, and which is in force.
+
+    The last 16 rule sets are kept, on every node.
+    """
     from reachp2p_node.cli.rules import show_history
 
     show_history(node, state, as_json=as_json)

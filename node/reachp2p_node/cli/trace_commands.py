@@ -24,7 +24,7 @@ def trace(
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Show what became of a call and of all that were made on its behalf.
+    """Show what became of a call and of all that it led to.
 
     The nodes that took part are asked for their records of it, and shown in the order of what caused what: → is a call
     that a node made, · what a node did for one. `reachp2p call` tells the session of its call. With --check the exit
@@ -58,9 +58,9 @@ def sessions(
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """List sessions, the latest first: calls and all that were made on their behalf.
+    """List sessions, the latest first.
 
-    All present nodes are asked for their records, which they keep for a day.
+    A session is a call and all that were made on its behalf. All present nodes are asked for their records, which they keep for a day.
 
     \b
     Examples:
