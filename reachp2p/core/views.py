@@ -97,6 +97,8 @@ class CandidateView(msgspec.Struct, frozen=True, kw_only=True):
     """This node's own attempts."""
     latency: float | None = None
     """Seconds that this node's own calls of it take."""
+    load: str = ""
+    """What is known of how busy it is and how old that is, in words."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):

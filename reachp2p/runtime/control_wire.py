@@ -188,6 +188,7 @@ def explanation_object(view: Explanation) -> dict[str, Any]:
                 "breaker": one.breaker,
                 "in_flight": one.in_flight,
                 "latency": one.latency,
+                "load": one.load,
             }
             for one in view.candidates
         ],

@@ -29,6 +29,7 @@ from reachp2p.runtime.driver import Driver, Outlets
 from reachp2p.runtime.exception_groups import sole
 from reachp2p.runtime.handlers import Handler, Handlers
 from reachp2p.runtime.options import NodeOptions
+from reachp2p.runtime.policies import Policies
 from reachp2p.runtime.seeds import Seeds
 from reachp2p.runtime.sockets import BoundPair, bind_pair
 from reachp2p.runtime.state_folder import StateFolder, open_folder
@@ -208,7 +209,12 @@ class Lifetime:
             protocol=options.protocol,
         )
         engine = self._engine_factory(
-            settings, signer=signer, verifier=Ed25519Verifier(), rng=rng, entropy=entropy
+            settings,
+            signer=signer,
+            verifier=Ed25519Verifier(),
+            rng=rng,
+            entropy=entropy,
+            policies=Policies(),
         )
         if self._prepare is not None:
             await self._prepare(engine)

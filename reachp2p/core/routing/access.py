@@ -7,7 +7,7 @@ import msgspec
 from reachp2p.core.ids import NodeId
 from reachp2p.core.registry.access import Access, may_call
 from reachp2p.core.routing.instance import Instance
-from reachp2p.core.routing.stages import Selector, Verdict
+from reachp2p.core.routing.stages import Selector, Stage, Verdict
 from reachp2p.errors import ErrorCode
 
 
@@ -18,11 +18,12 @@ class Identity(msgspec.Struct, eq=False):
     offered: dict[str, None] = {}
 
 
-class AccessStage:
+class AccessStage(Stage):
     """Is this node among its callers? The callee asks again (`calls.admission`)."""
 
     name = "access"
     code = ErrorCode.ACCESS_DENIED
+    depends_on_caller = True
 
     def __init__(self, identity: Identity) -> None:
         self._identity = identity

@@ -10,7 +10,7 @@ from reachp2p.core.counters import Counters
 from reachp2p.core.ids import NodeId
 from reachp2p.core.routing.breaker import BreakerInput, BreakerState, open_seconds
 from reachp2p.core.routing.instance import Instance
-from reachp2p.core.routing.stages import Selector, Verdict
+from reachp2p.core.routing.stages import Selector, Stage, Verdict
 from reachp2p.core.routing.traffic import Traffic, TrafficTable
 from reachp2p.core.timers import Timers
 from reachp2p.errors import ErrorCode
@@ -72,7 +72,7 @@ class Breakers:
         self.changed(*traffic.key)
 
 
-class BreakerStage:
+class BreakerStage(Stage):
     """Is its breaker closed, or does it allow one more trial?"""
 
     name = "breaker"

@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from reachp2p.core.ids import NodeId, short
 from reachp2p.core.routing.instance import Instance
-from reachp2p.core.routing.stages import Selector, Verdict
+from reachp2p.core.routing.stages import Selector, Stage, Verdict
 from reachp2p.errors import ErrorCode
 
 
-class ClaimStage:
+class ClaimStage(Stage):
     """Does it hold the claim? Where the answer changes for another instance, the table is asked to `reconsider`."""
 
     name = "claim"

@@ -17,6 +17,7 @@ from reachp2p.core.ids import NodeId
 from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.routing.failure import ALREADY_TRIED, ISOLATED
 from reachp2p.core.routing.instance import Instance
+from reachp2p.core.routing.least_loaded import words
 from reachp2p.core.routing.policy import Account
 from reachp2p.core.routing.pool import Pool
 from reachp2p.core.routing.release import key_percentile
@@ -77,6 +78,7 @@ def explain(
                 breaker=traffic.breaker.state.value if traffic is not None else None,
                 in_flight=traffic.in_flight if traffic is not None else 0,
                 latency=traffic.latency if traffic is not None else None,
+                load=words(instance, router.measures, now),
             )
         )
     return Explanation(

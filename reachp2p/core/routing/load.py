@@ -20,7 +20,7 @@ import msgspec
 from reachp2p.core.counters import Counters
 from reachp2p.core.ids import COUNTER_MAX, Life, NodeId
 from reachp2p.core.routing.instance import Instance
-from reachp2p.core.routing.stages import Selector, Verdict
+from reachp2p.core.routing.stages import Selector, Stage, Verdict
 from reachp2p.core.timers import Timers
 from reachp2p.errors import ErrorCode
 
@@ -177,7 +177,7 @@ class Loads:
         return len(self.entries)
 
 
-class LoadStage:
+class LoadStage(Stage):
     """Does its node have room?"""
 
     name = "load"

@@ -29,7 +29,7 @@ from reachp2p.core.routing.release import CANDIDATE, RELEASE_TAG, STABLE, sides
 from reachp2p.core.routing.stages import Selector
 from reachp2p.core.routing.table import RoutingTable
 from reachp2p.core.routing.versions import parse_range, split_target
-from reachp2p.errors import ErrorCode, InvalidIdentifier
+from reachp2p.errors import ConfigurationInvalid, ErrorCode, InvalidIdentifier
 
 _FAILURES_MAX = 64
 """Failed selectors remembered until the table changes: asking in vain once more costs microseconds, not more."""
@@ -310,11 +310,16 @@ class Router:
 
     def _make(self, name: str) -> Policy:
         """A policy is made when it is first asked for: one that nobody uses draws no number."""
-        factory = self._factories.get(name)
-        if factory is None:
-            known = ", ".join(sorted(self._factories))
-            raise RouteFailed(ErrorCode.CONFIGURATION_INVALID, f"unknown policy {name!r}; there are {known}")
-        policy = self._policies[name] = factory(self._rng)
+        try:
+            factory = self._factories.get(name)
+            if factory is None:
+                known = ", ".join(sorted(self._factories))
+                raise RouteFailed(
+                    ErrorCode.CONFIGURATION_INVALID, f"unknown policy {name!r}; there are {known}"
+                )
+            policy = self._policies[name] = factory(self._rng)
+        except ConfigurationInvalid as error:  # of a package that brings policies
+            raise RouteFailed(ErrorCode.CONFIGURATION_INVALID, error.message) from error
         return policy
 
     def _failure(self, selector: Selector) -> RouteFailed:

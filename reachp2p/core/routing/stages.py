@@ -11,7 +11,7 @@ changes for a reason of its own (a breaker that opens) asks the table to judge a
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import msgspec
 
@@ -73,6 +73,8 @@ class Stage(Protocol):
 
     name: str
     code: ErrorCode
+    depends_on_caller: ClassVar[bool] = False
+    """Whether two nodes with equal views may judge otherwise for ever: it is left out of what views are compared by."""
 
     def judge(self, selector: Selector, instance: Instance) -> Verdict:
         """Whether `instance` may serve `selector` now; cheap, and without side effects."""
@@ -81,7 +83,7 @@ class Stage(Protocol):
         """The reason for a judgement other than PASS, in a few words without the name of the instance."""
 
 
-class Match:
+class Match(Stage):
     """Does it offer the capability, and is it the agent?"""
 
     name = "match"
@@ -100,7 +102,7 @@ class Match:
         return f"does not offer {selector.capability}"
 
 
-class Tags:
+class Tags(Stage):
     """Does it carry every tag asked for, with that value?"""
 
     name = "tags"
@@ -125,7 +127,7 @@ class Tags:
         return "with the tags"
 
 
-class Versions:
+class Versions(Stage):
     """Is its agent of a version in the range asked for?"""
 
     name = "version"
@@ -144,7 +146,7 @@ class Versions:
         return f"version {instance.info.version}"
 
 
-class Release:
+class Release(Stage):
     """Is it on the side of the release split that was chosen for the call?"""
 
     name = "release"
@@ -160,7 +162,7 @@ class Release:
         return f"release {instance.info.side}"
 
 
-class Zone:
+class Zone(Stage):
     """Is its node in the zone that was chosen for the call?"""
 
     name = "zone"
@@ -176,7 +178,7 @@ class Zone:
         return f"in zone {instance.zone}" if instance.zone else "in no zone"
 
 
-class Liveness:
+class Liveness(Stage):
     """Is its node there, in the life that registered it?
 
     DEAD, LEFT and unknown nodes and records of another life are out. SUSPECT nodes, nodes whose process answered by

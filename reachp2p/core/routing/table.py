@@ -72,6 +72,7 @@ class RoutingTable:
         self.is_isolated = False
         """Nobody answers this node: there is no last resort (`touch`)."""
         self.stages = stages
+        self._common_stages = tuple(stage for stage in stages if not stage.depends_on_caller)
         self._identity = identity
         self._guarded: dict[InstanceKey, None] = {}
         """Instances that not everybody may call."""
@@ -362,7 +363,7 @@ class RoutingTable:
         return sorted(self._agents)
 
     def fingerprint(self) -> str:
-        """Over all placed instances and their weights: equal in two views that place every key alike."""
+        """Over all placed instances and their weights, whoever may call them: equal in two views that place alike."""
         if self._fingerprint is None or self._fingerprint[0] != self.version:
             weights = {i.key: i.info.weight_percent for i in self.instances() if self._is_placed(i)}
             self._fingerprint = (self.version, fingerprint(weights, self._virtual_nodes))
@@ -370,7 +371,7 @@ class RoutingTable:
 
     def _is_placed(self, instance: Instance) -> bool:
         anyone = Selector(None, instance.agent)
-        return judge(self.stages, anyone, instance)[0] is not Verdict.REMOVE
+        return judge(self._common_stages, anyone, instance)[0] is not Verdict.REMOVE
 
     def sizes(self) -> dict[str, int]:
         """Gauges of every table here, by name, for diagnostics."""

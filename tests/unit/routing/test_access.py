@@ -95,3 +95,19 @@ def test_an_agent_that_becomes_public_is_guarded_no_more() -> None:
     world.table.remove_instance(OTHER, "nlp/x")
     world.offer(OWN, "nlp/mine")
     assert world.code() == 1301
+
+
+def test_views_are_compared_without_regard_to_who_may_call() -> None:
+    world, other = World(), World()
+    for one in (world, other):
+        one.offer(OTHER, "nlp/x", Access.PRIVATE)
+    world.offer(OWN, "nlp/mine")
+    other.offer(OWN, "shop/cart")
+    world.table.remove_instance(OWN, "nlp/mine")
+    other.table.remove_instance(OWN, "shop/cart")
+    assert world.code() == other.code() == 1304
+    assert world.table.fingerprint() == other.table.fingerprint()
+    world.offer(OWN, "nlp/mine")
+    placed = world.table.fingerprint()
+    world.table.remove_instance(OWN, "nlp/mine")
+    assert world.table.fingerprint() == other.table.fingerprint() != placed

@@ -120,3 +120,8 @@ def test_an_explanation_names_both_with_their_numbers() -> None:
     world.known(1, in_flight=5, latency=0.05)
     told = explain(world.router, world.query(policy="least_loaded"), now=3.0)
     assert [candidate.share for candidate in told.candidates] == [0.0, 1.0]
+    assert (
+        told.candidates[0].load
+        == "5 in flight, 7 reported 2.0 s ago and 2 sent since, too old to count, peak 50 ms"
+    )
+    assert told.candidates[1].load == "0 in flight"

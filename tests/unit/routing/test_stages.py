@@ -11,7 +11,7 @@ from reachp2p.core.counters import Counters
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Life, NodeId
 from reachp2p.core.routing.instance import CapabilityInfo, Instance, InstanceInfo
-from reachp2p.core.routing.stages import STAGES, Selector, Verdict, judge
+from reachp2p.core.routing.stages import STAGES, Selector, Stage, Verdict, judge
 from reachp2p.core.routing.table import RoutingTable
 from reachp2p.errors import ErrorCode
 
@@ -105,7 +105,7 @@ def test_a_selector_is_the_same_whatever_the_order_of_tags() -> None:
     assert str(Selector(None, "x/y")) == "x/y"
 
 
-class Breaker:
+class Breaker(Stage):
     """A stage of a later kind: its own events change what it says."""
 
     name, code = "breaker", ErrorCode.NO_HEALTHY_INSTANCE
