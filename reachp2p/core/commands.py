@@ -138,7 +138,8 @@ class CallSpec(msgspec.Struct, frozen=True, kw_only=True):
     traceparent: str | None = None
     """On whose behalf (W3C); None begins a trace, and so does what is not well formed, which is counted."""
     span: bytes | None = None
-    """The id (8 bytes) of a span that the program has for this call itself; with `traceparent` only."""
+    """The id (8 bytes) of a span that the program has for this call itself; with `traceparent` only, which
+    names it, too, if the call begins the trace."""
     within: float | None = None
     """Seconds left of the call being served, which this one must not outlast; None begins a chain."""
     path: tuple[str, ...] = ()

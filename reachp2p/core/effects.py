@@ -120,6 +120,9 @@ class Invoke(msgspec.Struct, frozen=True):
     session_id: bytes | None
     idempotency_key: str | None
     traceparent: str | None
+    """In which the handler works: its own span."""
+    caller_span: bytes = b""
+    """The span of the attempt that has asked for it."""
     path: tuple[str, ...] = ()
     """Agents that this call has come through, this one last; for the calls that the handler makes."""
     hops_left: int = 0

@@ -19,6 +19,7 @@ from reachp2p.core.ids import short
 from reachp2p.errors import CallFailed, ErrorCode
 from reachp2p.runtime.driver import Driver
 from reachp2p.runtime.tasks import StillRunning, Task, unknown
+from reachp2p.runtime.telemetry import ClientSpan, Telemetry
 from reachp2p.runtime.text import plain
 
 DETAIL_MAX = 2_000
@@ -28,7 +29,9 @@ DETAIL_MAX = 2_000
 class Calls:
     """The tasks that wait for calls of one node."""
 
-    def __init__(self) -> None:
+    def __init__(self, telemetry: Telemetry | None = None) -> None:
+        self._telemetry = telemetry
+        self._spans: dict[bytes, ClientSpan] = {}
         self._waiting: dict[bytes, trio.lowlevel.Task] = {}
         self._watched: dict[bytes, trio.Event] = {}
         """Tasks that somebody waits for now."""
@@ -72,10 +75,20 @@ class Calls:
             raise CallFailed(ErrorCode.SCHEMA_MISMATCH, f"the parameters cannot be sent: {error}") from None
         spec = CallSpec(query=query, payload=payload, content_type=content_type, **options)
         await trio.lowlevel.checkpoint_if_cancelled()
+        span: ClientSpan | None = None
+        if self._telemetry is not None:
+            spec, span = self._telemetry.client(spec)
         try:
-            return driver.engine.call(spec, trio.current_time())
+            call = driver.engine.call(spec, trio.current_time())
+        except CallFailed as error:
+            if span is not None:
+                span.fail(error.code, error.message)
+            raise
         finally:  # also if it fails: the engine may have noticed that it is late
             driver.wake()
+        if span is not None:
+            self._spans[call] = span
+        return call
 
     async def end_of_task(self, driver: Driver, call: bytes) -> Any:
         """Wait for the end of a task and return the value of its result. Raises `CallFailed`."""
@@ -113,6 +126,10 @@ class Calls:
             if stream is not None:
                 stream(event)
             return
+        if self._spans and isinstance(event, CallEnded):
+            span = self._spans.pop(event.call, None)
+            if span is not None:
+                span.end(event)
         task = self._waiting.pop(event.call, None)
         if task is not None:
             trio.lowlevel.reschedule(task, outcome.Value(event))
@@ -124,6 +141,9 @@ class Calls:
     def close(self) -> None:
         """The node has ended: nothing will be heard of the calls that still wait."""
         self._is_closed = True
+        spans, self._spans = self._spans, {}
+        for span in spans.values():
+            span.fail(ErrorCode.CANCELLED, "this node has closed before the call ended")
         waiting, self._waiting = self._waiting, {}
         for task in waiting.values():
             trio.lowlevel.reschedule(task, outcome.Error(closed()))

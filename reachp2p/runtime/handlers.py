@@ -23,6 +23,7 @@ from reachp2p.runtime.exception_groups import only_cancelled, sole
 from reachp2p.runtime.failures import FailureLog
 from reachp2p.runtime.serving import begin
 from reachp2p.runtime.streams import ItemPort
+from reachp2p.runtime.telemetry import ServerSpan, Telemetry
 from reachp2p.runtime.text import plain
 
 DETAIL_MAX = 1_000
@@ -77,8 +78,13 @@ class Handlers:
         counters: Counters,
         *,
         port: Callable[[int], ItemPort] | None = None,
+        telemetry: Telemetry | None = None,
+        adopt_span: Callable[[int, bytes], None] | None = None,
     ) -> None:
-        """`port` opens the stream of an invocation; without it none streams."""
+        """`port` opens the stream of an invocation; without it none streams. `adopt_span` is told of the span that
+        `telemetry` makes for one."""
+        self._telemetry = telemetry
+        self._adopt_span = adopt_span
         self._port = port
         self._nursery = nursery
         self._sink = sink
@@ -142,10 +148,15 @@ class Handlers:
 
     async def _run(self, invoke: Invoke, scope: trio.CancelScope) -> None:
         result: InvokeResult | None = None
+        span = self._begin_span(invoke) if self._telemetry is not None else None
+        if span is not None:
+            invoke = msgspec.structs.replace(invoke, traceparent=span.traceparent)
         try:
             with scope:
                 result = await self._handle(invoke)
         finally:
+            if span is not None:
+                span.end(None if result is None else result.code, "" if result is None else result.detail)
             # Also when the node itself is being cancelled: then nobody is told, because nobody is left to tell.
             is_awaited = self._running.pop(invoke.invocation, None) is not None
             self._tasks -= 1
@@ -158,6 +169,14 @@ class Handlers:
                 detail=f"{invoke.capability} did not end before the caller's deadline",
             )
         self._sink.invoke_ended(invoke.invocation, result)
+
+    def _begin_span(self, invoke: Invoke) -> ServerSpan | None:
+        """The span of an invocation, by which its hop goes, too."""
+        assert self._telemetry is not None, "asked before"
+        span = self._telemetry.server(invoke)
+        if span is not None and self._adopt_span is not None:
+            self._adopt_span(invoke.invocation, span.span_id)
+        return span
 
     async def _handle(self, invoke: Invoke) -> InvokeResult:
         """The handler's result, or what stands for it. Raises only real cancellation and Ctrl-C."""

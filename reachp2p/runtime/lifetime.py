@@ -35,6 +35,7 @@ from reachp2p.runtime.sockets import BoundPair, bind_pair
 from reachp2p.runtime.state_folder import StateFolder, open_folder
 from reachp2p.runtime.storage import FILE_NAME, Storage
 from reachp2p.runtime.streams import ItemPort
+from reachp2p.runtime.telemetry import find_telemetry
 from reachp2p.runtime.temporary_folders import sweep
 from reachp2p.runtime.udp import UdpSocket
 
@@ -82,6 +83,7 @@ class Lifetime:
         self._engine_factory = engine_factory
         self._prepare = prepare
         self.counters = Counters()
+        self.telemetry = find_telemetry(self.counters)
         self.closed = trio.Event()
         self.unfinished: int | None = None
         """Calls and handlers that the goodbye has cut off; None before it is finished, or if it was not."""
@@ -239,7 +241,14 @@ class Lifetime:
         assert storage is not None, "opened before"
         async with trio.open_nursery() as watch:
             async with trio.open_nursery() as nursery:
-                handlers = Handlers(nursery, driver, self.counters, port=partial(ItemPort, driver))
+                handlers = Handlers(
+                    nursery,
+                    driver,
+                    self.counters,
+                    port=partial(ItemPort, driver),
+                    telemetry=self.telemetry,
+                    adopt_span=driver.engine.adopt_span,
+                )
                 udp = UdpSocket(pair.udp, driver, self.counters, protocol.datagram_max)
                 links = Links(pair.tcp, nursery, driver, self.counters, protocol)
                 self.outlets = Outlets(udp, links, storage, handlers)

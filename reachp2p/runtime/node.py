@@ -146,7 +146,7 @@ class Node(Calling, Tracing, Governed):
         self._rules_file = None if file is None else RulesFile(file.absolute(), counters, self._take_event)
         self._events = EventStreams(self._lifetime.counters)
         self._log = EventLog()
-        self._calls = Calls()
+        self._calls = Calls(self._lifetime.telemetry)
         self._gatherer = Gatherer()
         self._threads = Threads(self._lifetime.counters)
         self._routable = RoutableLog()

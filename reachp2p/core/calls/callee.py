@@ -345,6 +345,152 @@ class Callee:
             self.invocations.start(invocation, now)
         else:
             self.invocations.bulkheads.wait(invocation)
+            self._bulkheads.wait(invocation)
+
+    def _accept(
+        self, link: LinkId, node: NodeId, life: Life, request: Request, bulkhead: Bulkhead, now: float
+    ) -> Invocation:
+        """A request that will have an end here."""
+        self._last_number += 1
+        deadline = now + request.remaining_ms / 1000
+        invocation = Invocation(self._last_number, link, node, life, request, deadline, bulkhead)
+        invocation.accepted_at = now
+        invocation.trace, invocation.parent, invocation.trace_flags = self._context(request)
+        invocation.span = served_span(request.message_id, request.attempt)
+        self._served.add(invocation)
+        self._timers.set(InvocationDue(invocation.number), deadline)
+        return invocation
+
+    def _follow(
+        self,
+        execution: Execution,
+        link: LinkId,
+        node: NodeId,
+        life: Life,
+        request: Request,
+        now: float,
+    ) -> None:
+        """A request whose idempotency key has been used: it gets the end of the first one, now or later."""
+        refusal = self._dedupe.refusal(execution, request)
+        if refusal is not None:
+            self._refuse(link, node, life, request, *refusal, now)
+            return
+        self._counters.add("calls.deduplicated")
+        leader = execution.leader
+        bulkhead = Bulkhead(("", ""), 0) if leader is None else leader.bulkhead
+        invocation = self._accept(link, node, life, request, bulkhead, now)
+        invocation.execution, invocation.state = execution, InvocationState.FOLLOWING
+        execution.followers[invocation.number] = invocation
+        if execution.end is not None:
+            self._finish(invocation, InvocationInput.RETURNED)
+            self._reply(invocation, replace(execution.end, message_id=request.message_id), now)
+
+    def _context(self, request: Request) -> TraceContext:
+        """The trace that a request belongs to; one that names none, or none that can be read, begins one."""
+        if request.traceparent is not None:
+            context = read_traceparent(request.traceparent)
+            if context is not None:
+                return context
+            self._counters.add("calls.traceparent_malformed")
+        message_id = request.message_id
+        return TraceContext(message_id, asked_span(message_id, request.attempt), SAMPLED)
+
+    def _refuse(
+        self,
+        link: LinkId,
+        node: NodeId,
+        life: Life,
+        request: Request,
+        code: ErrorCode,
+        detail: str,
+        now: float,
+        *,
+        retry_after: float = 0.0,
+    ) -> None:
+        self._counters.add(f"calls.refused.{int(code)}")
+        self._hops.refused(node, request, code, detail, now)
+        reply = Reply(
+            message_id=request.message_id,
+            code=code,
+            detail=clip(detail),
+            executed=False,
+            retry_after_ms=ceil(min(retry_after, 86_400) * 1000) or None,
+        )
+        self._send(link, node, life, reply, now + request.remaining_ms / 1000, now)
+
+    # Running
+
+    def _start(self, invocation: Invocation, now: float) -> None:
+        invocation.move(InvocationInput.STARTED)
+        invocation.begun_at = now
+        self._bulkheads.start(invocation)
+        request = invocation.request
+        self._effects.add(
+            Invoke(
+                invocation=invocation.number,
+                agent=request.agent,
+                capability=request.capability,
+                content_type=request.content_type,
+                payload=request.payload,
+                caller=invocation.node,
+                message_id=request.message_id,
+                deadline=invocation.deadline,
+                attempt=request.attempt,
+                session_id=request.session_id or invocation.trace,
+                idempotency_key=request.idempotency_key,
+                traceparent=write_traceparent(invocation.trace, invocation.span, invocation.trace_flags),
+                caller_span=invocation.parent,
+                path=(*request.path, request.agent),
+                hops_left=request.hops_left - 1,
+                stream=StreamKind(request.stream),
+                fencing_token=self._tokens.get(request.agent),
+            )
+        )
+        if request.stream:
+            self._streams.start(invocation.number, request)
+
+    def _start_waiting(self, now: float) -> None:
+        """Give free places to those who wait, one bulkhead after the other."""
+        while (invocation := self._bulkheads.take_next()) is not None:
+            self._start(invocation, now)
+
+    # Ends
+
+    def _finish(self, invocation: Invocation, happened: InvocationInput) -> None:
+        """Forget an invocation; its place is free again."""
+        if invocation.state is InvocationState.FOLLOWING:
+            assert invocation.execution is not None, "it follows one"
+            del invocation.execution.followers[invocation.number]
+        else:
+            self._bulkheads.leave(invocation)
+        invocation.move(happened)
+        self._served.remove(invocation)
+        self._timers.cancel(InvocationDue(invocation.number))
+
+    def _drop(self, invocation: Invocation, reason: str) -> None:
+        """Nobody waits for it any more: no reply."""
+        if invocation.state is InvocationState.RUNNING:
+            self._effects.add(CancelInvoke(invocation.number, reason))
+        self._finish(invocation, InvocationInput.DROPPED)
+        if invocation.request.stream:
+            self._streams.abandon(invocation.number)
+
+    def _hand_back(self, invocation: Invocation, now: float) -> None:
+        """We shall not finish it; the caller may ask another instance if that is safe."""
+        was_running = invocation.state is not InvocationState.QUEUED
+        items = self._streams.items_sent(invocation.number) if invocation.request.stream else 0
+        self._drop(invocation, "this node has stopped serving")
+        self._counters.add("calls.handed_back")
+        reply = Reply(
+            message_id=invocation.request.message_id,
+            code=ErrorCode.NODE_LOST,
+            detail="this node stopped serving while the handler ran"
+            if was_running
+            else "this node stopped serving",
+            executed=was_running,
+            items=items,
+        )
+        self._reply(invocation, reply, now)
 
     # Streams
 

@@ -169,6 +169,8 @@ class Caller:
             else:
                 call.trace, call.parent, call.trace_flags = context
                 call.span = call.spec.span
+                if call.parent == call.span:
+                    call.parent = None  # the program's span is the first of its trace
 
     def cancel(self, call: bytes, now: float) -> bool:
         """End a call as cancelled (1402) and stop its handler; false if it has ended already."""
