@@ -173,6 +173,7 @@ class Invocations:
                 session_id=request.session_id or invocation.trace,
                 idempotency_key=request.idempotency_key,
                 traceparent=write_traceparent(invocation.trace, invocation.span, invocation.trace_flags),
+                caller_span=invocation.parent,
                 path=(*request.path, request.agent),
                 hops_left=request.hops_left - 1,
                 stream=StreamKind(request.stream),
