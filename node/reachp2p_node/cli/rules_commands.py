@@ -44,7 +44,8 @@ def rules_apply(
 ) -> None:
     """Let the whole cluster go by the rules in a file.
 
-    They take the place of those before. They are read as a whole before any of them takes effect, signed by a running node of yours, and spread to all.
+    They take the place of those before. They are read as a whole before any of them takes effect, signed by a running
+    node of yours, and spread to all.
 
     \b
     Examples:

@@ -60,7 +60,8 @@ def sessions(
 ) -> None:
     """List sessions, the latest first.
 
-    A session is a call and all that were made on its behalf. All present nodes are asked for their records, which they keep for a day.
+    A session is a call and all that were made on its behalf. All present nodes are asked for their records, which they
+    keep for a day.
 
     \b
     Examples:
