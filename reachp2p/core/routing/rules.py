@@ -116,6 +116,13 @@ SILENCE = Ruling()
 """No rule says anything."""
 
 
+class _Known(msgspec.Struct):
+    """What was said about a kind of call, and the settled query of one that says nothing but whom it is for."""
+
+    ruling: Ruling
+    plain: RouteQuery | None = None
+
+
 class RulesInForce:
     """The rules that this node goes by, and what they said about the calls that it has made.
 
@@ -126,7 +133,7 @@ class RulesInForce:
         self._counters = counters
         self._layers: tuple[Layer, ...] = ()
         self._rules: list[tuple[Rule, str]] = []
-        self._memory: dict[object, Ruling] = {}
+        self._memory: dict[object, _Known] = {}
         self.is_empty = True
         self.version = 0
         """Grows with every change."""
@@ -153,29 +160,45 @@ class RulesInForce:
         return True
 
     def ruling(self, query: RouteQuery, caller: str | None = None) -> Ruling:
-        """What the rules say about a call; `caller` is the agent that makes it. Half a microsecond if it is known."""
+        """What the rules say about a call; `caller` is the agent that makes it."""
+        return SILENCE if self.is_empty else self._known(query, caller).ruling
+
+    def settle(self, query: RouteQuery, session: str | None, caller: str | None) -> tuple[RouteQuery, Ruling]:
+        """The query of a call with what the rules decide and the call itself leaves open, and their ruling.
+
+        `session` and `caller` are the keys that a call is sticky by. Half a microsecond for a call that says nothing
+        but whom it is for; one and a half for others.
+        """
         if self.is_empty:
-            return SILENCE
+            return query, SILENCE
+        known = self._known(query, caller)
+        ruling = known.ruling
+        if ruling is SILENCE:
+            return query, ruling
+        is_plain = (
+            query.key is None and query.policy is None and ruling.sticky is None and query.release is None
+            and query.split is None and query.prefer is None and not query.fallback and not query.allow_fallback
+            and not query.strict
+        )  # fmt: skip
+        if not is_plain:
+            return settled(query, ruling, session, caller), ruling
+        if known.plain is None:
+            known.plain = settled(query, ruling, None, None)
+        return known.plain, ruling
+
+    def _known(self, query: RouteQuery, caller: str | None) -> _Known:
         tags = query.tags
         kind = (
             query.capability, query.agent, tuple(tags.items()) if tags else None, caller, query.version,
         )  # fmt: skip
         known = self._memory.get(kind)
         if known is None:
-            known = self._work_out(query, caller)
+            known = _Known(self._work_out(query, caller))
             if len(self._memory) >= MEMORY_MAX:
                 self._memory.clear()
                 self._counters.add("rules.memory_cleared")
             self._memory[kind] = known
         return known
-
-    def settle(self, query: RouteQuery, session: str | None, caller: str | None) -> tuple[RouteQuery, Ruling]:
-        """The query of a call with what the rules decide and the call itself leaves open, and their ruling.
-
-        `session` and `caller` are the keys that a call is sticky by.
-        """
-        ruling = self.ruling(query, caller)
-        return (query, ruling) if ruling is SILENCE else (settled(query, ruling, session, caller), ruling)
 
     def _work_out(self, query: RouteQuery, caller: str | None) -> Ruling:
         found: dict[str, Any] = {}

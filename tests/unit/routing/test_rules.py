@@ -239,3 +239,33 @@ def test_what_rules_have_decided_is_told_with_the_rule() -> None:
     asked, ruling = rules.settle(query, None, None)
     assert decisions(query, asked, ruling)[0] == 'policy = "random" (rule 2 of rules.toml)'
     assert RulesInForce(Counters()).settle(query, None, None) == (query, SILENCE)
+
+
+def test_calls_that_say_nothing_more_share_one_settled_query() -> None:
+    rules = in_force(
+        {"policy": "round_robin", "prefer": "zone"}, {"match": {"caller": "web"}, "split": {"candidate": 5}}
+    )
+    first, _ = rules.settle(RouteQuery(capability="x", tags={"env": "prod"}), None, None)
+    again, ruling = rules.settle(RouteQuery(capability="x", tags={"env": "prod"}), "s1", None)
+    assert again is first
+    assert first == RouteQuery(capability="x", tags={"env": "prod"}, policy="round_robin", prefer="zone")
+    for more in (
+        {"key": "k"},
+        {"policy": "random"},
+        {"split": 1},
+        {"release": "stable"},
+        {"fallback": ("y",)},
+    ):
+        asked = RouteQuery(capability="x", tags={"env": "prod"}, **more)  # type: ignore[arg-type]
+        assert rules.settle(asked, "s1", None) == (settled(asked, ruling, "s1", None), ruling)
+    assert rules.settle(RouteQuery(capability="x", tags={"env": "prod"}), None, "web/a")[0].split == 5
+
+
+def test_sticky_calls_are_settled_one_by_one() -> None:
+    rules = in_force({"sticky": "session"})
+    assert [rules.settle(ASKED, session, None)[0].key for session in ("s1", "s2", None, "s1")] == [
+        "s1",
+        "s2",
+        None,
+        "s1",
+    ]
