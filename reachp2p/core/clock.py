@@ -28,6 +28,11 @@ class WallClock:
         assert self._offset is not None, "the driver reports the wall clock before anything else"
         return now + self._offset
 
+    def milliseconds(self, now: float) -> int:
+        """Whole Unix milliseconds at `now`, never negative."""
+        assert self._offset is not None, "the driver reports the wall clock before anything else"
+        return max(0, int((now + self._offset) * 1000))
+
     def at(self, now: float) -> int:
         """Whole Unix seconds at `now`, never negative."""
         assert self._offset is not None, "the driver reports the wall clock before anything else"

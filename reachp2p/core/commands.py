@@ -61,6 +61,15 @@ class CapabilitySpec(msgspec.Struct, frozen=True, kw_only=True):
     """The schema of one item, if parameters are a stream."""
 
 
+class TopicSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A pattern of topics whose events an agent handles. `timeout` is seconds for one event, None: the default."""
+
+    pattern: str
+    concurrency_max: int = 1
+    """Events of this pattern handled at once on this node; with 1 they are handled in order."""
+    timeout: float | None = None
+
+
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One agent to offer. Text fields are checked by `Engine.register` (1707 with the reason)."""
 
@@ -76,6 +85,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """`public`, `restricted` (to `callers`) or `private` (to nodes that offer an agent of its namespace)."""
     callers: tuple[str, ...] = ()
     """Who may call if access is restricted: `namespace`, `namespace/agent`, or a NodeId in hex."""
+    topics: tuple[TopicSpec, ...] = ()
+    """What events it handles (docs/protocol/events.md)."""
     exclusive: bool = False
     """One node at a time serves it, the others stand by (docs/protocol/claims.md)."""
     candidate_percent: int | None = None
@@ -153,6 +164,20 @@ class CallSpec(msgspec.Struct, frozen=True, kw_only=True):
     """The capability streams; which way is its own affair. `Engine.call` refuses (1405) what does not fit."""
     idle_timeout: float | None = None
     """Seconds without an item while the application waits for one, of a stream; None: that of the protocol."""
+
+
+class PublishSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One event to publish. The topic is well formed (`ids.check_topic`)."""
+
+    topic: str
+    payload: bytes
+    content_type: str = "application/cbor"
+    agent: str | None = None
+    """On whose behalf, if a handler publishes it."""
+    session_id: bytes | None = None
+    traceparent: str | None = None
+    hops_left: int | None = None
+    """`Invoke.hops_left` of the handler that publishes it; None begins a chain."""
 
 
 class InvokeResult(msgspec.Struct, frozen=True, kw_only=True):

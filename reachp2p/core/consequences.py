@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from reachp2p.core.events import MemberChanged, MemberState, NameShared, RecordChanged
-from reachp2p.core.ids import NodeId
+from reachp2p.core.ids import SUBSCRIPTIONS, NodeId
 from reachp2p.core.membership.member import Member, Precedence
 from reachp2p.core.membership.probe import ProbeResult
 from reachp2p.core.membership.table import PRESENT, Change
@@ -76,6 +76,7 @@ class Consequences:
             parts.snapshot.mark(node, now)
         if member.state in (MemberState.DEAD, MemberState.LEFT) and change.old is not member.state:
             parts.caller.on_member_gone(node, member.life, now, left=state is MemberState.LEFT)
+            parts.publisher.on_gone(node)
         for agent in parts.claims.agents_of(node):
             parts.own_claims.on_changed(agent, now)
         if change.old is not state or change.is_new_life:
@@ -106,6 +107,7 @@ class Consequences:
         for lost in parts.store.close(node):
             self.unroute(lost.fact, now)
         parts.routing.set_node(node, None)
+        parts.publisher.forget(node)
         parts.loads.forget(node)
         parts.places.forget(node)
         self._unname(node)
@@ -162,6 +164,12 @@ class Consequences:
         """A record is new here: its agent is offered, changed or withdrawn."""
         parts = self._parts
         node = NodeId(fact.node)
+        if fact.topics or parts.interest.has(node, fact.agent):
+            parts.interest.put(node, fact.agent, () if fact.withdrawn else fact.topics)
+        if fact.agent == SUBSCRIPTIONS:  # of the node itself: no instance, and no news
+            if node != parts.own.node:
+                parts.snapshot.mark(node, now)
+            return
         owners = self._follow_claim(fact, now) if self._is_claimed(fact) else None
         if fact.withdrawn:
             parts.routing.remove_instance(node, fact.agent)
@@ -173,6 +181,8 @@ class Consequences:
 
     def unroute(self, fact: AgentRecord, now: float) -> None:
         """A record is gone without a withdrawal: its life is over, or its owner has forgotten it."""
+        if self._parts.interest.has(NodeId(fact.node), fact.agent):
+            self._parts.interest.put(NodeId(fact.node), fact.agent, ())
         if self._is_claimed(fact):
             ended = replace(fact, withdrawn=True, claim=None)
             self._claim_followed(fact.agent, *self._follow_claim(ended, now), now)

@@ -13,7 +13,7 @@ from typing import TypeAlias, final
 import msgspec
 
 from reachp2p.core.commands import StreamKey, StreamKind
-from reachp2p.core.events import Event
+from reachp2p.core.events import Event, EventReceived
 from reachp2p.core.ids import Address, LinkId, NodeId, Ticket
 from reachp2p.core.wire.messages import Message
 
@@ -129,6 +129,8 @@ class Invoke(msgspec.Struct, frozen=True):
     """How many further calls the chain may have."""
     stream: StreamKind = StreamKind.NONE
     """What of the call is a stream; its items are given and taken under the invocation's number."""
+    event: EventReceived | None = None
+    """The event that it is to handle, if this is no call: then the number is negative, and nobody gets a reply."""
     fencing_token: int | None = None
     """Of an exclusive agent: proves to whatever the handler writes to that its node owns the agent."""
 

@@ -20,12 +20,12 @@ from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.hops import HopFilter
 from reachp2p.core.calls.tasks import TaskView
 from reachp2p.core.claiming import Claiming
-from reachp2p.core.commands import AgentSpec, CallSpec, Flow, InvokeResult, RouteQuery, StreamKey
+from reachp2p.core.commands import AgentSpec, CallSpec, Flow, InvokeResult, PublishSpec, RouteQuery, StreamKey
 from reachp2p.core.consequences import Consequences
 from reachp2p.core.effects import Effect, LinkEnd
 from reachp2p.core.events import ClockStepped, DrainFinished, Lagged, StorageFailed
 from reachp2p.core.hearing import Hearing
-from reachp2p.core.ids import Address, Entropy, Life, LinkId, NodeId, Rng, Ticket
+from reachp2p.core.ids import Address, Entropy, Life, LinkId, NodeId, Rng, Ticket, check_pattern, check_topic
 from reachp2p.core.inbound import Inbound
 from reachp2p.core.introductions import Introductions
 from reachp2p.core.leaving import Leaving
@@ -42,6 +42,7 @@ from reachp2p.core.routing.policies import BUILT_IN
 from reachp2p.core.routing.policy import PolicyFactory
 from reachp2p.core.routing.rules import RuleSet
 from reachp2p.core.settings import Settings
+from reachp2p.core.subscribing import Subscribing
 from reachp2p.core.timing import Timing
 from reachp2p.core.trust.facts import Checked
 from reachp2p.core.trust.signer import Signer, Verifier
@@ -94,6 +95,7 @@ class Engine:
         self._hearing = Hearing(parts, self._consequences, pulls)
         self._push_pull = PushPull(parts, self._hearing)
         self._upkeep = Upkeep(parts, self._hearing, self._consequences, pulls, self._push_pull)
+        self._subscribing = Subscribing(parts, self._hearing)
         self._claiming = Claiming(parts, self._hearing, self._push_pull)
         self._introductions = Introductions(parts, self._hearing, self._push_pull)
         self._recall = Recall(parts, self._hearing)
@@ -108,6 +110,7 @@ class Engine:
             self._push_pull,
             self._inbound,
             self._leaving,
+            self._subscribing,
             left_spread=self._end_leaving,
         )
         self._questions = Questions(parts)
@@ -204,7 +207,10 @@ class Engine:
     def handle_invoke_result(self, invocation: int, result: InvokeResult, now: float) -> None:
         """A handler ended."""
         now = self._enter(now)
-        self._parts.callee.on_invoke_result(invocation, result, now)
+        if invocation < 0:
+            self._parts.event_handlers.on_invoke_result(invocation, result, now)
+        else:
+            self._parts.callee.on_invoke_result(invocation, result, now)
         self._settle(now)
 
     def handle_timeout(self, now: float) -> None:
@@ -267,6 +273,7 @@ class Engine:
         if lacking := self._lacking(spec):
             raise ConfigurationInvalid(lacking)
         record = self._parts.agents.register(spec, now)
+        self._parts.event_handlers.offer(spec)
         if record is None:
             return 0
         if self._parts.life.is_running:
@@ -287,6 +294,7 @@ class Engine:
         """Stop offering an agent. Raises `LocalProtocolError` if it is not offered."""
         now = max(now, self._now)
         record = self._parts.agents.withdraw(agent, now)
+        self._parts.event_handlers.withdraw(agent)
         if record is not None and self._parts.life.is_running:
             self._hearing.own_record(record, now)
             self._settle(now)
@@ -399,6 +407,34 @@ class Engine:
     def adopt_span(self, invocation: int, span: bytes) -> None:
         """The program has a span of its own (8 bytes) for a running invocation: its hop goes by that."""
         self._parts.callee.adopt_span(invocation, span)
+
+    def publish(self, spec: PublishSpec, now: float) -> int:
+        """Send an event to every node that subscribes to its topic; to how many. Nothing was sent if it raises
+        `CallFailed` (1404, 1407, 1601), or 1707 for a topic that is not well formed."""
+        check_topic(spec.topic)
+        now = self._enter(now)
+        try:
+            if not self._parts.life.is_running:
+                raise CallFailed(
+                    ErrorCode.FENCED, f"this node does not run (it is {self._parts.life.phase.value})"
+                )
+            return self._parts.publisher.publish(spec, now)
+        finally:
+            self._settle(now)
+
+    def subscribe(self, pattern: str, now: float) -> int:
+        """Want events whose topics match a pattern, as `EventReceived` with the number returned. Raises 1707, 1704."""
+        check_pattern(pattern)
+        now = self._enter(now)
+        number = self._subscribing.subscribe(pattern, now)
+        self._settle(now)
+        return number
+
+    def unsubscribe(self, subscription: int, now: float) -> None:
+        """Want them no more."""
+        now = self._enter(now)
+        self._subscribing.unsubscribe(subscription, now)
+        self._settle(now)
 
     def leave(self, now: float, timeout: float = DRAIN_TIMEOUT) -> None:
         """Step off the ring, drain and say goodbye: withdraw agents, serve until others have heard of it, refuse new
@@ -614,6 +650,7 @@ class Engine:
                     self._run(now)
                 case Step.PAUSE:
                     parts.callee.pause(now)
+                    parts.event_handlers.pause()
                     parts.routing.set_node(
                         parts.own.node,
                         *self._questions.own_state(),
@@ -648,6 +685,8 @@ class Engine:
             self._hearing.own_record(record, now)
         self._hearing.announce(now)
         parts.callee.resume()
+        parts.event_handlers.resume()
+        parts.publisher.begin()
         parts.hops.begin(now)
         self._upkeep.start(now)
         self._introductions.after_start(now)
@@ -657,6 +696,7 @@ class Engine:
         parts = self._parts
         self._upkeep.stop()
         parts.callee.stop(now)
+        parts.event_handlers.pause()
         parts.gatherings.end_all(now)
         code = 0 if parts.own.has_left else int(ErrorCode.FENCED)
         reason = "this node has left" if parts.own.has_left else "this node is over"
@@ -667,7 +707,7 @@ class Engine:
 
     def _end_leaving(self, now: float) -> None:
         parts = self._parts
-        unfinished = parts.callee.unfinished + parts.caller.pending
+        unfinished = parts.callee.unfinished + parts.caller.pending + parts.event_handlers.running
         parts.snapshot.flush()
         parts.life.left()
         self._stop(now)

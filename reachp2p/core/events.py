@@ -82,6 +82,31 @@ class RecordChanged(Event, frozen=True, kw_only=True):
     present: bool
 
 
+class EventReceived(Event, frozen=True, kw_only=True):
+    """An event of a topic that this node subscribes to has arrived, or was published here.
+
+    `gap`: how many events of this publisher for this node, of whatever topic, were lost on the way just before it.
+    """
+
+    subscriptions: tuple[int, ...]
+    """Those of `Engine.subscribe` that want it."""
+    topic: str
+    content_type: str
+    payload: bytes
+    publisher: NodeId
+    agent: str | None
+    """On whose behalf it was published, as its node says."""
+    sequence: int
+    gap: int
+    published_at: int
+    """Unix milliseconds by the publisher's clock, for people."""
+    session_id: bytes | None
+    traceparent: str | None
+    hops_left: int
+    missed: int = 0
+    """How many events the handler to which it is handed has missed just before it, because it was too slow."""
+
+
 class ClaimChanged(Event, frozen=True, kw_only=True):
     """This node owns an exclusive agent from now on, with this claim epoch and fencing token, or (0, None) no more."""
 

@@ -36,6 +36,8 @@ COUNTER_MAX = 2**63 - 1
 
 CLAIM_EPOCH_MAX = 2**31 - 1
 """Bound of claim epochs: with 32 bits of a NodeId behind it, a fencing token fits a signed 64-bit column."""
+SUBSCRIPTIONS = "_/subscriptions"
+"""Reserved in place of an agent id, which it cannot be: the record of what a node itself subscribes to."""
 PATTERNS_MAX = 256
 """Patterns of topics in one record."""
 

@@ -50,6 +50,7 @@ from reachp2p.core.wire.messages import (
     Nack,
     Ping,
     PingReq,
+    Publication,
     RecordUpdate,
     RelayedAck,
     Reply,
@@ -358,6 +359,7 @@ class Inbound:
             self._hearing.ask_head(up.node, Source(up.node, link=up.link), now)
         parts.streams.on_link_up(up, now)
         parts.caller.on_link_up(up, now)
+        parts.publisher.on_link_up(up.node)
         parts.gatherings.on_link_up(up.node, now)
 
     def _link_down(self, down: LinkDown, now: float) -> None:
@@ -375,6 +377,7 @@ class Inbound:
         if not parts.links.is_dialling(down.node):
             self._push_pull.on_link_down(down.node, now)
         parts.caller.on_link_down(down, now)
+        parts.publisher.on_link_down(down.node)
         parts.gatherings.on_link_down(down.node, now)
         if not parts.life.is_running:
             self._introductions.on_link_down(down.link)
@@ -412,6 +415,11 @@ class Inbound:
                 if message.extensions:
                     self._told(message.extensions, heard.node, heard.life, now)
                 parts.caller.on_reply(heard.link, heard.node, heard.life, message, now)
+            case Publication():
+                if parts.life.is_running:
+                    parts.subscriber.on_publication(heard.node, heard.life, message, now)
+                else:
+                    parts.counters.add("dropped.publication.not_running")
             case Cancel():
                 parts.callee.on_cancel(heard.node, heard.life, message, now)
             case StreamItem() | StreamCredit() | StreamEnd() | StreamResume():

@@ -59,6 +59,7 @@ class Leaving:
                 withdrawn.append(record)
         parts.timers.set(DrainEnds(), now + timeout)
         members = [member.node for member in parts.table if member.state in PRESENT]
+        parts.event_handlers.drain()
         if not withdrawn or not members:
             parts.callee.drain(now)
             return
@@ -80,7 +81,9 @@ class Leaving:
     def look(self, now: float) -> None:
         """Say LEFT once there is nothing left to do."""
         parts = self._parts
-        if parts.own.has_left or parts.callee.unfinished or parts.timers.due_at(Withdrawn()) is not None:
+        if parts.own.has_left or parts.callee.unfinished or parts.event_handlers.running:
+            return
+        if parts.timers.due_at(Withdrawn()) is not None:
             return
         parts.caller.drain()
         if parts.caller.pending == 0:

@@ -57,11 +57,15 @@ from reachp2p.core.routing.unsteady import Unsteady
 from reachp2p.core.settings import Settings
 from reachp2p.core.snapshot import Snapshot
 from reachp2p.core.timers import Timers
+from reachp2p.core.topics.handling import EventHandlers
+from reachp2p.core.topics.interest import Interest
+from reachp2p.core.topics.publisher import Publisher
+from reachp2p.core.topics.subscriber import Subscriber
 from reachp2p.core.transmit import Transmitter
 from reachp2p.core.trust.facts import FactChecker, FactSigner
 from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p.core.wire.engine_codec import CODEC, Codec
-from reachp2p.core.wire.messages import COORDINATE_EXTENSION, LOAD_EXTENSION, Extensions, Ping
+from reachp2p.core.wire.messages import COORDINATE_EXTENSION, LOAD_EXTENSION, Extensions, Ping, Publication
 
 
 class Parts:
@@ -296,6 +300,24 @@ class Parts:
             counters=counters,
         )
 
+        self.interest = Interest(counters)
+        self.event_handlers = EventHandlers(
+            self.own_claims.tokens, effects=effects, timers=timers, entropy=entropy, counters=counters
+        )
+        self.subscriber = Subscriber(self.event_handlers, effects=effects, counters=counters)
+        self.publisher = Publisher(
+            protocol,
+            node,
+            self.interest,
+            self.table,
+            self.routing,
+            self.links,
+            clock=self.clock,
+            timers=timers,
+            counters=counters,
+        )
+        self.publisher.deliver_locally = self._deliver_locally
+
         self.transmitter = Transmitter(
             settings, signer, self.own, self.table, self.queue, self.detector, self.links, counters, codec
         )
@@ -309,6 +331,9 @@ class Parts:
         if self.settings.tells_coordinate:
             told[COORDINATE_EXTENSION] = write_coordinate(self.places.own)
         return told or None
+
+    def _deliver_locally(self, publication: Publication, now: float) -> None:
+        self.subscriber.on_publication(self.own.node, self._own_life(), publication, now)
 
     def _own_life(self) -> Life:
         assert self.own.life is not None, "nothing is dialled or accepted before the life is on disk"

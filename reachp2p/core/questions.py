@@ -8,7 +8,7 @@ import msgspec
 
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import MemberState
-from reachp2p.core.ids import NodeId
+from reachp2p.core.ids import SUBSCRIPTIONS, NodeId
 from reachp2p.core.membership.life import Phase
 from reachp2p.core.membership.member import Member
 from reachp2p.core.parts import Parts
@@ -92,12 +92,16 @@ class Questions:
             views += [
                 view_of(r.fact, name, member.state)
                 for r in parts.store.records(member.node)
-                if not r.fact.withdrawn
+                if not r.fact.withdrawn and r.fact.agent != SUBSCRIPTIONS
             ]
         if parts.own.life is not None:
             state = self.own_state()[0]
             own = parts.store.records(parts.own.node)
-            views += [view_of(r.fact, parts.own.name, state) for r in own if not r.fact.withdrawn]
+            views += [
+                view_of(r.fact, parts.own.name, state)
+                for r in own
+                if not r.fact.withdrawn and r.fact.agent != SUBSCRIPTIONS
+            ]
         return sorted(views, key=lambda view: (view.agent, view.node))
 
     def explain(self, query: RouteQuery, now: float) -> Explanation:
@@ -177,5 +181,7 @@ class Questions:
             "coordinates.places": len(parts.places),
             **parts.routing.sizes(),
             **parts.claims.sizes(),
+            **parts.publisher.gauges(),
+            **parts.subscriber.gauges(),
         }
         return {**parts.counters.snapshot(), **{f"size.{name}": n for name, n in gauges.items()}, **sizes}

@@ -34,7 +34,11 @@ from reachp2p.core.routing.rule_spreading import RulesDue
 from reachp2p.core.routing.unreached import UnreachedEnds
 from reachp2p.core.routing.unsteady import SteadyDue
 from reachp2p.core.snapshot import SnapshotDue
+from reachp2p.core.subscribing import Subscribing
 from reachp2p.core.timers import TimerKey
+from reachp2p.core.topics.handling import EventHandlingDue
+from reachp2p.core.topics.publisher import WaitingEventsDue
+from reachp2p.core.topics.subscriber import SubscriptionsDue
 from reachp2p.core.upkeep import (
     ClockSettled,
     GossipDue,
@@ -56,6 +60,7 @@ class Timing:
         push_pull: PushPull,
         inbound: Inbound,
         leaving: Leaving,
+        subscribing: Subscribing,
         *,
         left_spread: Callable[[float], None],
     ) -> None:
@@ -87,6 +92,9 @@ class Timing:
             LoadDue: self._on_load_due,
             RulesDue: _at(parts.rule_spreading.on_due),
             ClaimDue: self._on_claim_due,
+            SubscriptionsDue: _at(subscribing.on_due),
+            WaitingEventsDue: _at(parts.publisher.on_waiting_due),
+            EventHandlingDue: parts.event_handlers.on_due,
             AskEnds: _at(parts.life.on_ask_ends),
             ChallengeDue: self._on_challenge_due,
             ChallengeEnds: _at(parts.life.on_challenge_ends),

@@ -20,6 +20,7 @@ from reachp2p.core.wire.messages import (
     Goodbye,
     HopPage,
     Message,
+    Publication,
     Reply,
     Request,
     SchemaBodies,
@@ -32,7 +33,9 @@ from reachp2p.core.wire.messages import (
     SyncWant,
 )
 
-ORDERED = frozenset({SyncOffer, SyncDigest, SyncWant, SyncDelta, SyncEnd, SchemaWant, SchemaBodies, HopPage})
+ORDERED = frozenset(
+    {SyncOffer, SyncDigest, SyncWant, SyncDelta, SyncEnd, SchemaWant, SchemaBodies, HopPage, Publication}
+)
 """Messages that keep their order among themselves even when some are large; other large ones may be overtaken."""
 
 PIECE_MAX = 16_384
@@ -45,7 +48,7 @@ FRAME_OVERHEAD = 4
 """The array head of a frame."""
 CREDIT_AT_OPENING = 1_048_576
 """Bytes that may be handed to the driver before it first says how much room it has."""
-_WITH_PAYLOAD = (Request, Reply, StreamItem)
+_WITH_PAYLOAD = (Request, Reply, StreamItem, Publication)
 _SIZE_HINT = 1_024
 """Bytes around a payload that are promised before a message is encoded."""
 

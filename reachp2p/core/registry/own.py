@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from reachp2p.core.clock import WallClock
-from reachp2p.core.commands import AgentSpec
-from reachp2p.core.ids import COUNTER_MAX, LIFE_ID_BYTES, Life
+from reachp2p.core.commands import AgentSpec, TopicSpec
+from reachp2p.core.ids import COUNTER_MAX, LIFE_ID_BYTES, SUBSCRIPTIONS, Life
 from reachp2p.core.membership.own import OwnNode
 from reachp2p.core.registry.own_claims import OwnClaims
 from reachp2p.core.registry.record import (
@@ -60,6 +62,17 @@ class OwnAgents:
     def register(self, spec: AgentSpec, now: float) -> Checked[AgentRecord] | None:
         """Offer `spec`; its new record, or None while no life is open. Raises 1707, or 1704 when there are too many."""
         check_spec(spec)
+        return self._offer(spec, now)
+
+    def subscribe(self, patterns: Sequence[str], now: float) -> Checked[AgentRecord] | None:
+        """Say that this node itself wants events of these patterns, at most `PATTERNS_MAX`; the new record, or None as
+        with `register`. Raises 1704 and 1707 as that does."""
+        if not patterns:
+            return self.withdraw(SUBSCRIPTIONS, now) if SUBSCRIPTIONS in self.specs else None
+        topics = tuple(TopicSpec(pattern=pattern) for pattern in patterns)
+        return self._offer(AgentSpec(agent=SUBSCRIPTIONS, topics=topics), now)
+
+    def _offer(self, spec: AgentSpec, now: float) -> Checked[AgentRecord] | None:
         self._check_size(spec)
         if spec.agent not in self.specs and len(self.specs) >= self._max:
             raise LocalProtocolError(f"this node offers {self._max} agents already; withdraw one first")

@@ -10,7 +10,15 @@ from hashlib import blake2b
 
 from reachp2p.core.commands import AgentSpec
 from reachp2p.core.events import MemberState
-from reachp2p.core.ids import Life, NodeId, check_agent_id, check_capability, check_tag_key, check_version
+from reachp2p.core.ids import (
+    Life,
+    NodeId,
+    check_agent_id,
+    check_capability,
+    check_pattern,
+    check_tag_key,
+    check_version,
+)
 from reachp2p.core.registry.access import ACCESS, Access, check_access
 from reachp2p.core.views import AgentView, CapabilityView
 from reachp2p.core.wire.facts import AgentRecord, Capability, Claim
@@ -18,6 +26,8 @@ from reachp2p.errors import InvalidIdentifier
 
 CAPABILITIES_MAX = 64
 TAGS_MAX = 32
+TOPICS_MAX = 64
+"""Patterns of topics that one agent handles."""
 TEXT_MAX = 256
 DESCRIPTION_MAX = 4_096
 SCHEMA_BYTES_MAX = 65_536
@@ -52,6 +62,14 @@ def check_spec(spec: AgentSpec) -> None:
         raise InvalidIdentifier(f"{where}: candidate_percent {spec.candidate_percent} is not from 0 to 100")
     if len(spec.capabilities) > CAPABILITIES_MAX:
         raise InvalidIdentifier(f"{where}: {len(spec.capabilities)} capabilities, at most {CAPABILITIES_MAX}")
+    if len(spec.topics) > TOPICS_MAX:
+        raise InvalidIdentifier(f"{where}: {len(spec.topics)} patterns of topics, at most {TOPICS_MAX}")
+    for topic in spec.topics:
+        check_pattern(topic.pattern)
+        if topic.concurrency_max < 1:
+            raise InvalidIdentifier(f"{where}: concurrency of {topic.pattern} must be 1 or more")
+    if len({topic.pattern for topic in spec.topics}) < len(spec.topics):
+        raise InvalidIdentifier(f"{where}: a pattern of topics is declared twice")
     seen: dict[str, None] = {}
     for capability in spec.capabilities:
         check_capability(capability.name)
@@ -122,6 +140,7 @@ def record_of(
         callers=list(spec.callers),
         candidate_percent=spec.candidate_percent,
         claim=claim,
+        topics=[topic.pattern for topic in spec.topics],
     )
 
 

@@ -17,10 +17,12 @@ from reachp2p.core.calls.stream_pump import FAREWELLS_MAX
 from reachp2p.core.calls.tasks import RESULTS_BYTES_MAX
 from reachp2p.core.calls.waiting_replies import WAITING_BYTES_MAX
 from reachp2p.core.dissemination.anti_entropy import ANSWERED_MAX, INITIATED_MAX
+from reachp2p.core.ids import PATTERNS_MAX
 from reachp2p.core.links.incoming import ASSEMBLIES_MAX
 from reachp2p.core.membership.contacts import BOOK_MAX
 from reachp2p.core.membership.relays import RELAYS_MAX
 from reachp2p.core.registry.claims import REMEMBERED_MAX
+from reachp2p.core.registry.record import TOPICS_MAX
 from reachp2p.core.routing.load import LOADS_MAX
 from reachp2p.core.routing.places import PLACES_MAX
 from reachp2p.core.routing.rule_book import HISTORY_MAX
@@ -29,6 +31,10 @@ from reachp2p.core.routing.rules import MEMORY_MAX
 from reachp2p.core.routing.table import POOLS_MAX
 from reachp2p.core.routing.traffic import TRAFFIC_MAX
 from reachp2p.core.settings import Protocol
+from reachp2p.core.topics.handling import RUNNING_MAX, WAITING_MAX
+from reachp2p.core.topics.interest import PATTERNS_PER_NODE_MAX
+from reachp2p.core.topics.publisher import ALL_WAITING_BYTES_MAX, ALL_WAITING_MAX
+from reachp2p.core.topics.subscriber import PUBLISHERS_MAX, SUBSCRIPTIONS_MAX
 from reachp2p.core.trust.facts import CACHE_MAX
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.machines.host import Host
@@ -54,6 +60,7 @@ def _timers(sizes: Mapping[str, int], _: Protocol) -> int:
         "routing.traffic",
         "routing.loads",
         "claims.agents",
+        "topics.handling",
     )
     return TIMERS_FIXED + TIMERS_EACH * sum(sizes.get(f"size.{name}", 0) for name in (*owners, *more))
 
@@ -105,6 +112,16 @@ BOUNDS: dict[str, Callable[[Mapping[str, int], Protocol], int]] = {
     "size.routing.instances": lambda sizes, _: sizes["size.records"],
     "size.routing.capabilities": lambda sizes, p: sizes["size.records"] * p.records_per_node_max,
     "size.routing.pools": lambda _, p: POOLS_MAX,
+    "size.topics.patterns": lambda sizes, _: (sizes["size.members"] + 1) * PATTERNS_PER_NODE_MAX,
+    "size.topics.sequences": lambda sizes, _: sizes["size.members"] + 1,
+    "size.topics.waiting": lambda _, p: ALL_WAITING_MAX,
+    "size.topics.waiting_bytes": lambda _, p: ALL_WAITING_BYTES_MAX,
+    "size.topics.subscriptions": lambda _, p: SUBSCRIPTIONS_MAX,
+    "size.topics.own_patterns": lambda _, p: PATTERNS_MAX,
+    "size.topics.publishers": lambda _, p: PUBLISHERS_MAX,
+    "size.topics.handling": lambda _, p: RUNNING_MAX,
+    "size.topics.handlers": lambda _, p: p.records_per_node_max * TOPICS_MAX,
+    "size.topics.handler_waiting": lambda _, p: p.records_per_node_max * TOPICS_MAX * WAITING_MAX,
     "size.claims.agents": lambda sizes, _: sizes["size.records"],
     "size.claims.remembered": lambda _, p: REMEMBERED_MAX,
     "health": lambda _, p: p.health_max,
