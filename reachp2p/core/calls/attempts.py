@@ -175,8 +175,8 @@ class Attempts:
             traceparent=traceparent,
             attempt=call.attempts,
             path=list(spec.path),
-            stream=call.kind,
-            credit=self._protocol.stream_window if call.kind & StreamKind.RESULTS else 0,
+            stream=call.kind if spec.stream else 0,
+            credit=self._protocol.stream_window if spec.stream and call.kind & StreamKind.RESULTS else 0,
         )
 
     def lost(self, call: Call, detail: str, now: float) -> None:

@@ -43,6 +43,8 @@ REFUSALS_WORTH_A_RETRY = frozenset(
 class CallState(Enum):
     """Where a call is."""
 
+    __hash__ = object.__hash__  # that of `Enum` is a Python function, asked with every step of every call
+
     LINKING = "linking"
     """An instance is chosen; the request waits for a link to it. It has certainly not been executed."""
     ASKED = "asked"
@@ -55,6 +57,8 @@ class CallState(Enum):
 
 class CallInput(Enum):
     """What moves a call."""
+
+    __hash__ = object.__hash__
 
     SENT = "the request is sent"
     RETRIED = "another instance is asked"

@@ -18,6 +18,8 @@ from reachp2p.core.wire.messages import Reply, Request
 class InvocationState(Enum):
     """Where an accepted request is."""
 
+    __hash__ = object.__hash__  # that of `Enum` is a Python function, asked with every step of every request
+
     QUEUED = "queued"
     """It waits for a place in its bulkhead; its handler has certainly not begun."""
     RUNNING = "running"
@@ -30,6 +32,8 @@ class InvocationState(Enum):
 
 class InvocationInput(Enum):
     """What moves an invocation."""
+
+    __hash__ = object.__hash__
 
     STARTED = "a place is free"
     RETURNED = "the handler has ended"

@@ -45,6 +45,9 @@ from reachp2p.core.timers import Timers
 from reachp2p.core.wire.messages import LOAD_EXTENSION, Reply, Request
 from reachp2p.errors import ErrorCode
 
+_NO_STREAM = StreamKind.NONE
+"""Looking up a member of an enum takes as long as building a small struct."""
+
 
 class Invocations:
     """Bounds: those of `Bulkheads`, `Dedupe` and `WaitingReplies`."""
@@ -176,7 +179,7 @@ class Invocations:
                 caller_span=invocation.parent,
                 path=(*request.path, request.agent),
                 hops_left=request.hops_left - 1,
-                stream=StreamKind(request.stream),
+                stream=StreamKind(request.stream) if request.stream else _NO_STREAM,
                 fencing_token=self._tokens.get(request.agent),
             )
         )
