@@ -94,15 +94,15 @@ def show_history(node: str | None, state: Path | None, *, as_json: bool) -> None
 
 def check_rules(file: Path, *, as_json: bool) -> int:
     """`reachp2p rules check`: without any node; every problem is a line."""
-    from reachp2p.core.routing.policies import BUILT_IN
     from reachp2p.core.routing.rule_reading import RulesInvalid, read_rules
     from reachp2p.core.routing.rule_text import encode_rules
+    from reachp2p.runtime.policies import Policies
 
     problems: tuple[str, ...] = ()
     count = 0
     try:
         document = parse_toml(read_file(file, "rules"), str(file), "rules")
-        rule_set = read_rules(document, BUILT_IN, str(file))
+        rule_set = read_rules(document, Policies(), str(file))
         encode_rules(rule_set, str(file))
         count = len(rule_set.rules)
     except RulesInvalid as invalid:

@@ -98,9 +98,9 @@ class Router:
         self._failures_version = table.version
 
     @property
-    def policies(self) -> tuple[str, ...]:
-        """The names of the policies that there are."""
-        return tuple(self._factories)
+    def policies(self) -> Collection[str]:
+        """The names of the policies that there are. To ask for one that is not built in may raise 1704."""
+        return self._factories
 
     def pick(self, query: RouteQuery, exclude: Collection[NodeId] = (), now: float = 0.0) -> Instance:
         """`route` for those who make no attempt of it: the instance alone."""

@@ -62,7 +62,7 @@ class _Reading:
     """Reads one document and collects what is wrong."""
 
     def __init__(self, policies: Collection[str]) -> None:
-        self._policies = tuple(sorted(policies))
+        self._policies = policies
         self.problems: list[str] = []
 
     def rules(self, document: object) -> RuleSet:
@@ -199,12 +199,15 @@ class _Reading:
             return read(table[key])
         except _Wrong as wrong:
             self._say(place, str(wrong))
-        except InvalidIdentifier as error:
+        except (InvalidIdentifier, ConfigurationInvalid) as error:
             self._say(place, error.message)
         return None
 
     def _policy(self, value: Any) -> str:
-        return _one_of(self._policies)(value)
+        """Which policies other packages bring is asked only if this is none of ours; that may find a mistake there."""
+        if isinstance(value, str) and value in self._policies:
+            return value
+        return _one_of(sorted(self._policies))(value)
 
     def _is_tag_key(self, place: str, key: object) -> bool:
         try:
@@ -345,5 +348,9 @@ def _word(key: object) -> str:
 
 def _shown(value: object) -> str:
     """A value of anybody's as one short line."""
-    text = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in repr(value))
+    try:
+        text = repr(value)
+    except Exception as error:  # noqa: BLE001 (an int of more digits than Python prints, a repr of the caller's)
+        text = f"{type(value).__name__} that cannot be shown: {type(error).__name__}"
+    text = "".join(one if one.isprintable() else "\N{REPLACEMENT CHARACTER}" for one in text)
     return text if len(text) <= SHOWN_MAX else f"{text[: SHOWN_MAX - 1]}…"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from reachp2p.core.routing.rule_reading import RULES_MAX, RulesInvalid, read_rules
 from reachp2p.core.routing.rules import Match, Rule, RuleSet, Sticky, Timeouts
-from reachp2p.errors import ErrorCode
+from reachp2p.errors import ConfigurationInvalid, ErrorCode
 
 POLICIES = ("random", "round_robin", "consistent_hash", "least_loaded")
 
@@ -160,6 +161,11 @@ def test_everything_that_a_rule_can_say_is_read() -> None:
         ),
         ({"timeouts": {"read": 5, "total": 2}}, "rule 1: timeouts.read: 5 is longer than the whole call (2)"),
         ({"prefer": "region"}, "rule 1: prefer: 'region' is unknown; known are zone"),
+        (
+            {"split": {"candidate": 10**5_000}},
+            "rule 1: split.candidate: write a whole number of percent from 0 to 100, not int that cannot be shown: "
+            "ValueError",
+        ),
         ({"retry": "no"}, "rule 1: retry: write true or false, not 'no'"),
         (
             {"require_tags": ["Env"]},
@@ -200,3 +206,25 @@ def test_all_mistakes_are_found_at_once_and_three_are_in_the_message() -> None:
     assert len(caught.value.problems) == 5
     assert caught.value.message.count("; and ") == 1
     assert caught.value.message.endswith("; and 2 more")
+
+
+class Broken:
+    """Policies that other packages bring, two of them under one name."""
+
+    def __contains__(self, name: object) -> bool:
+        if name == "random":
+            return True
+        raise ConfigurationInvalid("policy 'x' comes from two packages")
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("`in` has failed already")
+
+    def __len__(self) -> int:
+        raise AssertionError("nobody counts them")
+
+
+def test_a_mistake_in_a_package_of_policies_is_a_problem_of_the_rule_that_needs_it() -> None:
+    assert read_rules({"rule": [{"policy": "random"}]}, Broken()).rules[0].policy == "random"
+    with pytest.raises(RulesInvalid) as caught:
+        read_rules({"rule": [{"policy": "cheapest"}]}, Broken(), "f")
+    assert caught.value.problems == ("rule 1: policy: policy 'x' comes from two packages",)
