@@ -184,4 +184,9 @@ class Questions:
             **parts.publisher.gauges(),
             **parts.subscriber.gauges(),
         }
-        return {**parts.counters.snapshot(), **{f"size.{name}": n for name, n in gauges.items()}, **sizes}
+        return {
+            **parts.counters.snapshot(),
+            **parts.hops.counts(),
+            **{f"size.{name}": n for name, n in gauges.items()},
+            **sizes,
+        }

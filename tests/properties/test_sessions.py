@@ -11,11 +11,16 @@ from hypothesis import strategies as st
 from reachp2p.core.calls.checking import Because, Kind, chain
 from reachp2p.core.calls.gathering import Gathered, Heard, Missing, Why
 from reachp2p.core.calls.hop_answers import ANSWER_BYTES, PAGE_HOPS, entry_of, hop_of, pages, size_of
-from reachp2p.core.calls.hops import Hop, Recorded, Side
+from reachp2p.core.calls.hop_store import HopStore
+from reachp2p.core.calls.hops import Hop, HopFilter, Recorded, Side
+from reachp2p.core.calls.invocation import Bulkhead, Invocation
 from reachp2p.core.calls.trace import asked_span, served_span
-from reachp2p.core.ids import NodeId
+from reachp2p.core.clock import WallClock
+from reachp2p.core.counters import Counters
+from reachp2p.core.ids import Life, LinkId, NodeId
+from reachp2p.core.settings import Protocol
 from reachp2p.core.wire.codec import decode_message, encode_message
-from reachp2p.core.wire.messages import HopPage
+from reachp2p.core.wire.messages import HopPage, Request
 
 SESSION = b"the first call.."
 NODES = [NodeId(bytes([number]) * 32) for number in range(1, 6)]
@@ -208,3 +213,91 @@ def test_pages_hold_the_newest_hops_in_order_within_their_bounds(told: list[tupl
         assert isinstance(read, HopPage)
         assert read == page
     assert [hop_of(entry, NODES[0]) for entry in entries] == hops[len(hops) - len(entries) :]
+
+
+class Store:
+    """A store that is told of hops, and a list of all of them that forgets as it should."""
+
+    def __init__(self, kept_max: int, failed_max: int, keep: float, bytes_max: int) -> None:
+        clock = WallClock()
+        clock.report(START, 0.0)
+        self.protocol = Protocol(
+            hops_kept_max=kept_max,
+            hops_failed_max=failed_max,
+            hops_keep=keep,
+            hop_payload_bytes_max=bytes_max,
+        )
+        self.store = HopStore(
+            self.protocol, own=NODES[0], own_life=lambda: None, clock=clock, counters=Counters()
+        )
+        self.store.begin(0.0)
+        self.good: list[tuple[float, int, int]] = []
+        self.failed: list[tuple[float, int, int]] = []
+        self.told = 0
+
+    def serve(self, now: float, code: int, payload: int, recorded: int) -> None:
+        self.told += 1
+        request = Request(
+            message_id=self.told.to_bytes(16),
+            life=Life(1, b"l" * 16),
+            agent="a/b",
+            capability="c",
+            remaining_ms=1,
+            payload=b"x" * payload,
+        )
+        invocation = Invocation(
+            1, LinkId(1), NODES[1], Life(1, b"l" * 16), request, now, Bulkhead(("a/b", "c"), 1)
+        )
+        invocation.accepted_at = now
+        self.store.payload_max = recorded
+        self.store.served(invocation, code, "", now, None)
+        kept, most = (
+            (self.failed, self.protocol.hops_failed_max) if code else (self.good, self.protocol.hops_kept_max)
+        )
+        kept.append((now, self.told, min(payload, recorded)))
+        while len(kept) > most or sum(size for _, _, size in kept) > self.protocol.hop_payload_bytes_max:
+            del kept[0]
+
+    def check(self, now: float) -> None:
+        for kept in (self.good, self.failed):
+            while kept and kept[0][0] < now - self.protocol.hops_keep:
+                del kept[0]
+        found = self.store.find(HopFilter(), now)
+        expected = sorted(number for _, number, _ in (*self.good, *self.failed))
+        assert sorted(int.from_bytes(one.message_id) for one in found.hops) == expected
+        only_failed = self.store.find(HopFilter(failed=True), now).hops
+        assert [int.from_bytes(one.message_id) for one in only_failed] == [n for _, n, _ in self.failed]
+        sizes, counts = self.store.gauges(), self.store.counts()
+        assert sizes["hops"] == len(self.good) <= self.protocol.hops_kept_max
+        assert sizes["hops.failed"] == len(self.failed) <= self.protocol.hops_failed_max
+        assert sizes["hops.payload_bytes"] == sum(size for _, _, size in (*self.good, *self.failed))
+        gone = counts["hops.dropped"] + counts["hops.failed_dropped"] + counts["hops.expired"]
+        assert counts["hops.recorded"] == self.told == gone + len(expected)
+        assert found.since == START
+        if not counts["hops.dropped"] and not counts["hops.failed_dropped"]:
+            assert found.complete_since == START
+
+
+@given(
+    st.integers(1, 6),
+    st.integers(1, 4),
+    st.integers(0, 30),
+    st.lists(
+        st.tuples(
+            st.integers(0, 3), st.sampled_from([0, 0, 1403]), st.integers(0, 12), st.sampled_from([0, 8])
+        ),
+        max_size=40,
+    ),
+)
+def test_a_store_keeps_the_newest_of_each_kind_within_its_bounds_and_counts_the_rest(
+    kept_max: int, failed_max: int, bytes_max: int, ends: list[tuple[int, int, int, int]]
+) -> None:
+    store = Store(kept_max, failed_max, 20.0, bytes_max)
+    now = 0.0
+    for later, code, payload, recorded in ends:
+        now += later
+        store.serve(now, code, payload, recorded)
+        store.check(now)
+    store.check(now + 19.0)
+    store.check(now + 21.0)
+    assert store.store.find(HopFilter(), now + 21.0).hops == []

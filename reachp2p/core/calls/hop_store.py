@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable
+from operator import attrgetter
 from sys import intern
 from typing import TypeAlias
 
@@ -46,7 +47,8 @@ class _Row(msgspec.Struct, gc=False):
     is_served: bool
     other: NodeId | None
     parent: bytes | None
-    span: bytes
+    span: bytes | None
+    """None of an asked hop: it follows from message id and attempt."""
     message_id: bytes
     attempt: int
     depth: int
@@ -67,30 +69,45 @@ class _Row(msgspec.Struct, gc=False):
 class _Shelf:
     """Rows in the order in which they ended. Bounds: `rows_max`, and `bytes_max` of payloads."""
 
-    def __init__(self, rows_max: int, bytes_max: int, counters: Counters, dropped: str) -> None:
-        self._max = rows_max
-        self._bytes_max = bytes_max
-        self._counters = counters
-        self._dropped = dropped
-        self.rows: deque[_Row] = deque()
+    def __init__(self, rows_max: int, bytes_max: int) -> None:
+        self.rows: deque[_Row] = deque(maxlen=rows_max)
+        """A further row pushes the oldest out."""
+        self.count = 0
+        """Rows that were ever put here."""
+        self.expired = 0
         self.payload_bytes = 0
-        self.dropped_until = float("-inf")
-        """When the youngest row that had to go had ended."""
+        self._bytes_max = bytes_max
 
-    def put(self, row: _Row) -> None:
-        rows = self.rows
-        rows.append(row)
-        if row.payload_in is not None:
-            self.payload_bytes += _payload_bytes(row)
-        while len(rows) > self._max or self.payload_bytes > self._bytes_max:
-            self._counters.add(self._dropped)
+    @property
+    def dropped(self) -> int:
+        """Rows that had to go before their time."""
+        return self.count - self.expired - len(self.rows)
+
+    @property
+    def complete_since(self) -> float:
+        """Whatever has ended after this is here, if anything was dropped."""
+        if not self.dropped:
+            return float("-inf")
+        return self.rows[0].ended if self.rows else float("inf")
+
+    def make_room(self) -> None:
+        """The next row will push out none with payloads that are still counted."""
+        if len(self.rows) == self.rows.maxlen:
+            self.pop()
+
+    def put_with_payloads(self, row: _Row) -> None:
+        """One more row that has payloads; the oldest go until they fit."""
+        self.make_room()
+        self.rows.append(row)
+        self.count += 1
+        self.payload_bytes += _payload_bytes(row)
+        while self.payload_bytes > self._bytes_max:
             self.pop()
 
     def pop(self) -> None:
-        row = self.rows.popleft()
-        self.dropped_until = row.ended
-        if row.payload_in is not None:
-            self.payload_bytes -= _payload_bytes(row)
+        """The oldest row goes."""
+        if self.rows:
+            self.payload_bytes -= _payload_bytes(self.rows.popleft())
 
 
 class HopTap:
@@ -136,10 +153,8 @@ class HopStore:
         self._keep = protocol.hops_keep
         self._clock = clock
         self._counters = counters
-        self._good = _Shelf(protocol.hops_kept_max, protocol.hop_payload_bytes_max, counters, "hops.dropped")
-        self._failed = _Shelf(
-            protocol.hops_failed_max, protocol.hop_payload_bytes_max, counters, "hops.failed_dropped"
-        )
+        self._good = _Shelf(protocol.hops_kept_max, protocol.hop_payload_bytes_max)
+        self._failed = _Shelf(protocol.hops_failed_max, protocol.hop_payload_bytes_max)
         self._since: float | None = None
         self._unplaced = 0
         self.payload_max = 0
@@ -163,15 +178,13 @@ class HopStore:
 
     def asked(self, call: Call, code: int, detail: str, now: float) -> None:
         """An attempt of a call of this node is over."""
-        spec, attempt, reply = call.spec, call.attempts, call.reply
-        started, trace = call.attempt_at, call.trace
-        handed = call.state is not CallState.LINKING
+        spec, reply, trace, started = call.spec, call.reply, call.trace, call.attempt_at
+        handed = call.state is CallState.ASKED
         row = _Row(
-            spec.session_id or trace, trace, started, now, False, call.node, call.parent,
-            call.span or asked_span(call.id, attempt), call.id, attempt, len(spec.path), call.agent,
-            call.capability, (call.asked_at if handed else now) - started,
-            0 if reply is None else len(reply.payload), len(spec.payload), int(code),
-            detail[:DETAIL_MAX] if code else "", 0 if reply is None else reply.items, handed, reply is not None,
+            spec.session_id or trace, trace, started, now, False, call.node, call.parent, call.span, call.id,
+            call.attempts, len(spec.path), call.agent, call.capability, (call.asked_at if handed else now) - started,
+            0 if reply is None else len(reply.payload), len(spec.payload), code, detail[:DETAIL_MAX] if code else "",
+            0 if reply is None else reply.items, handed, reply is not None,
         )  # fmt: skip
         if self.payload_max:
             self._add_payloads(row, b"" if reply is None else reply.payload, spec.payload)
@@ -221,9 +234,17 @@ class HopStore:
         )  # fmt: skip
 
     def _put(self, row: _Row) -> None:
-        (self._failed if row.code else self._good).put(row)
-        for tap in self._taps:
-            tap.put(row)
+        shelf = self._failed if row.code else self._good
+        if row.payload_in is None:
+            if shelf.payload_bytes:
+                shelf.make_room()
+            shelf.rows.append(row)
+            shelf.count += 1
+        else:
+            shelf.put_with_payloads(row)
+        if self._taps:
+            for tap in self._taps:
+                tap.put(row)
 
     def _add_payloads(self, row: _Row, came_in: bytes, went_out: bytes) -> None:
         row.payload_in = self._recordable(row, came_in)
@@ -250,18 +271,27 @@ class HopStore:
     def find(self, wanted: HopFilter, now: float) -> Recorded:
         """The hops that fit, the newest `limit` of them."""
         self.expire(now)
-        rows = [row for shelf in self._shelves(wanted) for row in shelf.rows if _fits(row, wanted, now)]
-        if wanted.session is not None and wanted.strays:
-            rows += self._strays(rows, wanted.session)
-        rows.sort(key=lambda row: (row.started, row.ended, row.is_served))
-        left_out = max(0, len(rows) - wanted.limit)
+        limit, session = wanted.limit, wanted.session
+        rows: list[_Row] = []
+        count = 0
+        for shelf in (self._failed,) if wanted.failed else (self._good, self._failed):
+            found = _fitting(shelf.rows, wanted, now)
+            count += len(found)
+            rows += found[-limit:]
+        if session is not None and wanted.strays:
+            strays = self._strays(rows, session)
+            count += len(strays)
+            rows += strays
+        rows.sort(key=_ENDED)
+        rows = rows[-limit:]
+        rows.sort(key=_STARTED)
         since = self._since if self._since is not None else now
-        dropped_until = max(self._good.dropped_until, self._failed.dropped_until)
+        complete_since = max(since, self._good.complete_since, self._failed.complete_since)
         return Recorded(
-            hops=[self._hop(row) for row in rows[left_out:]],
-            left_out=left_out,
+            hops=[self._hop(row) for row in rows],
+            left_out=count - len(rows),
             since=self._wall(since),
-            complete_since=self._wall(max(since, dropped_until)),
+            complete_since=self._wall(min(now, complete_since)),
         )
 
     def sessions_like(self, digits: str) -> list[bytes]:
@@ -281,18 +311,26 @@ class HopStore:
         for shelf in (self._good, self._failed):
             while shelf.rows and shelf.rows[0].ended < now - self._keep:
                 shelf.pop()
-                self._counters.add("hops.expired")
+                shelf.expired += 1
 
     def gauges(self) -> dict[str, int]:
         """The sizes of what is bounded, by name."""
+        good, failed = self._good, self._failed
         return {
-            "hops": len(self._good.rows),
-            "hops.failed": len(self._failed.rows),
-            "hops.payload_bytes": self._good.payload_bytes + self._failed.payload_bytes,
+            "hops": len(good.rows),
+            "hops.failed": len(failed.rows),
+            "hops.payload_bytes": good.payload_bytes + failed.payload_bytes,
         }
 
-    def _shelves(self, wanted: HopFilter) -> tuple[_Shelf, ...]:
-        return (self._failed,) if wanted.failed else (self._good, self._failed)
+    def counts(self) -> dict[str, int]:
+        """What was dropped, by name."""
+        good, failed = self._good, self._failed
+        return {
+            "hops.recorded": good.count + failed.count,
+            "hops.dropped": good.dropped,
+            "hops.failed_dropped": failed.dropped,
+            "hops.expired": good.expired + failed.expired,
+        }
 
     def _strays(self, rows: list[_Row], session: bytes) -> list[_Row]:
         """Calls that began a trace of their own while one of these was being served here."""
@@ -303,15 +341,19 @@ class HopStore:
         ends: list[float] = []  # the latest end of all windows up to each
         for _, end in windows:
             ends.append(max(end, ends[-1]) if ends else end)
-        found = []
-        for shelf in (self._good, self._failed):
-            for row in shelf.rows:
-                is_root = not row.is_served and row.depth == 0 and row.parent is None
-                if is_root and session != row.session and session != row.trace:
-                    place = bisect_right(starts, row.started) - 1
-                    if place >= 0 and row.started < ends[place]:
-                        found.append(row)
-        return found
+        first, last = starts[0], ends[-1]
+        return [
+            row
+            for shelf in (self._good, self._failed)
+            for row in shelf.rows
+            if first <= row.started < last
+            and not row.is_served
+            and row.depth == 0
+            and row.parent is None
+            and session != row.session
+            and session != row.trace
+            and row.started < ends[bisect_right(starts, row.started) - 1]
+        ]
 
     def _wall(self, at: float) -> float:
         return self._clock.exactly_at(at)
@@ -323,7 +365,7 @@ class HopStore:
             other=row.other,
             session=row.session,
             trace=row.trace,
-            span=row.span,
+            span=row.span or asked_span(row.message_id, row.attempt),
             parent=row.parent,
             message_id=row.message_id,
             attempt=row.attempt,
@@ -346,14 +388,23 @@ class HopStore:
         )
 
 
-def _fits(row: _Row, wanted: HopFilter, now: float) -> bool:
-    session = wanted.session
-    return (
-        (session is None or row.session == session or row.trace == session)
-        and (wanted.capability is None or row.capability == wanted.capability)
-        and (wanted.agent is None or row.agent == wanted.agent)
-        and (wanted.age is None or row.ended >= now - wanted.age)
-    )
+_ENDED, _STARTED = attrgetter("ended"), attrgetter("started", "ended", "is_served")
+
+
+def _fitting(rows: deque[_Row], wanted: HopFilter, now: float) -> list[_Row]:
+    """Rows that fit, in the order of their ends; the latest are looked at first, as far back as the age goes."""
+    session, capability, agent = wanted.session, wanted.capability, wanted.agent
+    since = float("-inf") if wanted.age is None else now - wanted.age
+    found = []
+    for row in reversed(rows):
+        if row.ended < since:
+            break
+        if session is not None and row.session != session and row.trace != session:
+            continue
+        if (capability is None or row.capability == capability) and (agent is None or row.agent == agent):
+            found.append(row)
+    found.reverse()
+    return found
 
 
 def _payload_bytes(row: _Row) -> int:

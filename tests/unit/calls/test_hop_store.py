@@ -186,7 +186,7 @@ def test_a_flood_of_successes_pushes_out_no_failure() -> None:
         world.run()
     assert len(hops(a)) == 7
     assert len(hops(a, failed=True)) == 2
-    assert a.counters.value("hops.dropped") == 13
+    assert a.hops.counts()["hops.dropped"] == 13
     found = a.hops.find(HopFilter(), world.now)
     assert found.since == World.WALL + 1_000.0
     assert found.complete_since >= found.since
@@ -204,7 +204,7 @@ def test_what_is_too_old_is_forgotten() -> None:
     assert len(hops(b)) == 1
     world.sleep(5.0)
     assert hops(b) == []
-    assert b.counters.value("hops.expired") == 1
+    assert b.hops.counts()["hops.expired"] == 1
 
 
 def test_filters_and_limits() -> None:
