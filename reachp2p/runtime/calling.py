@@ -6,7 +6,10 @@ path and has one hop less. Nobody could ask for it later, so that its synchronou
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from reachp2p._arguments import (
@@ -14,11 +17,13 @@ from reachp2p._arguments import (
     check_optional_text,
     check_tags,
     check_text,
+    wrong,
 )
 from reachp2p.core.calls.tasks import TaskView
 from reachp2p.core.commands import Lasting, RouteQuery
 from reachp2p.core.events import CallEnded
-from reachp2p.runtime.serving import served
+from reachp2p.core.ids import MESSAGE_ID_BYTES
+from reachp2p.runtime.serving import in_session, served, session_here
 
 if TYPE_CHECKING:  # naming `Node` loads no event loop
     from reachp2p.runtime.call_stream import CallStream
@@ -29,6 +34,7 @@ if TYPE_CHECKING:  # naming `Node` loads no event loop
 
 _PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 """The example of the Recommendation."""
+_SESSION_ID = re.compile("[0-9a-fA-F]{32}")
 
 
 class Calling:
@@ -215,6 +221,29 @@ class Calling:
         call = await self._calls.start(self._driver, query, params, **options, **carried)
         return Task(self._calls, self._driver, call)
 
+    @contextmanager
+    def session(self, session: bytes | str | None = None) -> Iterator[str]:
+        """Calls made inside, by this task and those that it starts there, belong to one session; yields its id.
+
+            with node.session() as session:
+                await node.call("text.summarize", ...)
+                await node.call("text.check", ...)
+            print(await node.trace(session))
+
+        `session`: the 16 bytes or 32 hexadecimal digits of one that goes on; a new one is drawn if not given. A handler
+        has no need of it: what it calls belongs to the session of the call that it serves.
+        """
+        if session is None:
+            chosen = secrets.token_bytes(MESSAGE_ID_BYTES)
+        elif isinstance(session, bytes) and len(session) == MESSAGE_ID_BYTES:
+            chosen = session
+        elif isinstance(session, str) and _SESSION_ID.fullmatch(session):
+            chosen = bytes.fromhex(session)
+        else:
+            raise wrong("session", session, "its 16 bytes or their 32 hexadecimal digits")
+        with in_session(chosen):
+            yield chosen.hex()
+
     def task(self, task_id: str) -> Task:
         """A task of this node by its id. Raises `CallFailed` (1502) if it is not known, or forgotten."""
         from reachp2p.runtime.tasks import Task, call_of, unknown
@@ -233,7 +262,7 @@ class Calling:
         """What a call takes over from the call that is being served."""
         check_optional_text("traceparent", traceparent, _PARENT)
         if serving is None:
-            return {"lasting": Lasting.OUTLAST, "traceparent": traceparent}
+            return {"lasting": Lasting.OUTLAST, "traceparent": traceparent, "session_id": session_here()}
         return {
             "within": serving.deadline - self._driver.now,
             "path": serving.path,

@@ -1,4 +1,4 @@
-"""The call that the current task serves, so that what it calls goes on its path without being told (contextvars).
+"""What the current task's calls belong to without being told: the call that it serves, or a session (contextvars).
 
 Trio copies the context of a task into the tasks that it starts and into worker threads, and back. What a handler has
 started and what outlives it begins chains of its own: the call that was served is over.
@@ -6,6 +6,8 @@ started and what outlives it begins chains of its own: the call that was served 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,7 @@ class Serving(msgspec.Struct, gc=False):
     is_over: bool = False
 
 
+_SESSION: ContextVar[bytes | None] = ContextVar("reachp2p_session", default=None)
 _SERVING: ContextVar[Serving | None] = ContextVar("reachp2p_serving", default=None)
 
 
@@ -36,3 +39,18 @@ def served() -> InvokeContext | None:
     """The invocation that the current task or thread serves, or None."""
     serving = _SERVING.get()
     return None if serving is None or serving.is_over else serving.invocation
+
+
+@contextmanager
+def in_session(session: bytes) -> Iterator[None]:
+    """What is called inside belongs to this session, unless it is called on behalf of a call that is being served."""
+    before = _SESSION.set(session)
+    try:
+        yield
+    finally:
+        _SESSION.reset(before)
+
+
+def session_here() -> bytes | None:
+    """The session that the current task's calls belong to, or None."""
+    return _SESSION.get()

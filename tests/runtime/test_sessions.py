@@ -13,7 +13,7 @@ from reachp2p import Agent, CallFailed, Context, Node
 from reachp2p.core.calls.checking import Kind
 from reachp2p.core.calls.hops import Side
 from reachp2p.core.settings import Protocol
-from reachp2p.errors import ErrorCode, InvalidIdentifier
+from reachp2p.errors import ErrorCode, InvalidIdentifier, LocalProtocolError
 from reachp2p.runtime.control_client import request
 
 pytestmark = pytest.mark.trio
@@ -151,3 +151,28 @@ async def test_the_command_line_gets_plain_objects(tmp_path: Path) -> None:
             for wrong in ({"since": -1}, {"since": "1h"}, {"limit": 0}, {"capability": 3}):
                 with pytest.raises(CallFailed):
                     await request(tmp_path, "sessions", wrong)
+
+
+async def test_calls_made_in_a_session_belong_to_it_and_those_of_handlers_too(tmp_path: Path) -> None:
+    async with three_nodes(tmp_path) as (asker, planner, _):
+        with trio.fail_after(10):
+            with asker.session() as session:
+                await asker.call("plan.work")
+                await asker.call("work.well", {"size": 1})
+            await asker.call("work.well", {"size": 2})
+            trace = await asker.trace(session)
+            asked = [hop for hop in trace.hops if hop.side is Side.ASKED and hop.depth == 0]
+            assert [hop.capability for hop in asked] == ["plan.work", "work.well"]
+            assert {hop.session.hex() for hop in trace.hops} == {session}
+            assert len(trace.hops) == 8
+            with planner.session(session) as again:  # it goes on elsewhere
+                await planner.call("work.well", {"size": 3})
+            assert again == session
+            assert len((await asker.trace(session)).hops) == 10
+
+
+@pytest.mark.parametrize("wrong", ["abc", b"short", 7, "z" * 32])
+async def test_a_session_has_an_id_of_sixteen_bytes(wrong: object, tmp_path: Path) -> None:
+    async with Node(name="alone", protocol=PLAIN) as node:
+        with pytest.raises(LocalProtocolError, match="32 hexadecimal digits"), node.session(wrong):  # type: ignore[arg-type]
+            pytest.fail("it is refused")
