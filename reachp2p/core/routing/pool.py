@@ -104,6 +104,7 @@ class Pool:
         "_stages",
         "_virtual_nodes",
         "_withheld",
+        "has_candidates",
         "notes",
         "placed",
         "preferred",
@@ -121,6 +122,8 @@ class Pool:
         self.notes: dict[str, Any] = {}
         self.revision = 0
         self.split: int | None = None
+        self.has_candidates = False
+        """Whether a release candidate is placed."""
         self._stages = stages
         self._virtual_nodes = virtual_nodes
         self._ring: Ring | None = None
@@ -163,7 +166,7 @@ class Pool:
         else:
             self.placed.put(instance)
             self._note_release(key, instance)
-        if self._shares or self.split is not None:
+        if self._shares or self.has_candidates:
             self._set_split()
         if verdict is Verdict.WITHHOLD:
             self._withheld[key] = None
@@ -202,12 +205,8 @@ class Pool:
     def _set_split(self) -> None:
         """The smallest share that a candidate announces. Where all are candidates, only 0 % still says something."""
         share = min(self._shares.values(), default=None)
+        self.has_candidates = share is not None
         self.split = None if share and len(self._shares) == len(self.placed) else share
-
-    @property
-    def has_candidates(self) -> bool:
-        """Whether a release candidate is placed."""
-        return bool(self._shares)
 
     def _balance(self) -> None:
         """Eject as many as may be, of those that should be."""

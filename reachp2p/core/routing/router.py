@@ -180,8 +180,19 @@ class Router:
     ) -> Decision:
         """What `route` would pick, without picking it; an explanation asks the same. `find` gives the pools."""
         decision = self._decide(query, exclude, now, find)
-        failure = decision.failure
-        if failure is None or not query.fallback or failure.code not in MAY_FALL_BACK:
+        return decision if decision.failure is None else self._fall_back(decision, exclude, now, find)
+
+    def _fall_back(
+        self,
+        decision: Decision,
+        exclude: Collection[NodeId],
+        now: float,
+        find: Callable[[Selector], Pool | None],
+    ) -> Decision:
+        """The first fallback that can be asked; without one, the failure that was."""
+        query, failure = decision.query, decision.failure
+        assert failure is not None, "something else is tried only then"
+        if not query.fallback or failure.code not in MAY_FALL_BACK:
             return decision
         for target in query.fallback[:FALLBACKS_MAX]:
             try:
@@ -218,7 +229,7 @@ class Router:
                 pool, selector = self._narrow(decision, query, selector, pool, exclude, find)
             decision.selector = selector
             candidates = self.table.candidates(pool, exclude) if pool is not None else None
-            if pool is None or not candidates:
+            if pool is None or candidates is None or not candidates.keys:
                 raise no_candidate(self.table, selector, exclude) if exclude else self._failure(selector)
             decision.choice = choice = Choice(query, pool, candidates, now, self.measures, exclude)
             instance = policy.choose(choice)

@@ -37,7 +37,7 @@ class Selector(msgspec.Struct, frozen=True, gc=False):
     def of(cls, query: RouteQuery) -> Selector:
         """The selector of a query."""
         tags = query.tags
-        pairs = tuple(sorted(tags.items())) if tags else ()
+        pairs = tuple(tags.items()) if len(tags) < 2 else tuple(sorted(tags.items()))
         return cls(query.capability, query.agent, pairs, query.version)
 
     def __str__(self) -> str:

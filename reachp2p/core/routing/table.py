@@ -284,7 +284,8 @@ class RoutingTable:
         """The pool of a selector, cached from now on; None if nobody offers what it names."""
         pool = self._pools.get(selector)
         if pool is not None:
-            self._pools.move_to_end(selector)
+            if 2 * len(self._pools) > self._pools_max:  # far from the bound nobody asks who was used last
+                self._pools.move_to_end(selector)
             return pool
         named = self._named(selector)
         if named is None:
