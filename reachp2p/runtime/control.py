@@ -22,6 +22,7 @@ from reachp2p.core.counters import Counters
 from reachp2p.errors import ConfigurationInvalid, ErrorCode, LocalProtocolError, NodeError, ReachError
 from reachp2p.runtime.calls import result_of
 from reachp2p.runtime.control_rules import rules_operations
+from reachp2p.runtime.control_tasks import answer_task, answer_tasks
 from reachp2p.runtime.control_traces import answer_sessions, answer_trace
 from reachp2p.runtime.control_wire import (
     LINE_MAX,
@@ -48,7 +49,7 @@ with 1406; beyond them a connection is told so and closed."""
 RESERVED = 4
 ALWAYS = ("info", "diagnostics", "leave")
 """What an operator needs when everything else is taken."""
-LONG = ("call", "trace", "sessions")
+LONG = ("call", "task", "trace", "sessions")
 """What may take its time, and is cancelled when whoever asked has gone."""
 SEND_TIMEOUT = 10.0
 SECONDS_MAX = 86_400
@@ -121,6 +122,9 @@ class _Server:
             "members": self._members,
             "agents": self._agents,
             "call": self._call,
+            "submit": self._submit,
+            "task": partial(answer_task, node),
+            "tasks": partial(answer_tasks, node),
             "explain": self._explain,
             "leave": self._leave,
             "diagnostics": self._diagnostics,
@@ -287,6 +291,15 @@ class _Server:
             "session": ended.call.hex(),
             "seconds": round(trio.current_time() - begun, 6),
         }
+
+    async def _submit(self, args: Args) -> Any:
+        task = await self._node.submit(
+            params=args.get("params"),
+            timeout=_seconds(args, "timeout"),
+            idempotency_key=_text(args, "idempotency_key"),
+            **_route(args),
+        )
+        return {"task": task.id}
 
     async def _explain(self, args: Args) -> Any:
         return explanation_object(self._node.explain(**_route(args)))

@@ -237,6 +237,27 @@ def test_a_call_prints_its_result_and_says_who_answered(
 
 
 @pytest.mark.usefixtures("wait_for_agent")
+def test_a_submitted_task_is_asked_for_by_its_id(run: Run) -> None:
+    code, out, err = run("call", "text.shout", '{"text": "later"}', "--node", "seed", "--submit")
+    name = out.strip()
+    assert (code, re.fullmatch("[0-9a-f]{32}", name) is not None) == (0, True)
+    assert f"`reachp2p task {name}` asks for its result" in err
+    code, out, err = run("task", name, "--node", "seed", "--wait", "5")
+    assert (code, json.loads(out)) == (0, {"text": "LATER!"})
+    assert re.match(r"done after .*: demo/shouter on node [0-9a-f]{8}\n", err)
+    failed = json.loads(run("call", "text.shout", "{}", "--node", "seed", "--submit", "--json")[1])["task"]
+    code, out, err = run("task", failed, "--node", "seed", "--wait", "5")
+    assert (code, out) == (1, "")
+    assert "[1405]" in err
+    code, out, _ = run("task", "--node", "seed")
+    assert name in out
+    assert failed in out
+    assert json.loads(run("task", "--node", "seed", "--json")[1])["tasks"][0]["state"] == "done"
+    assert run("task", "ab" * 16, "--node", "seed")[0] == 1
+    assert run("task", "--cancel", "--node", "seed")[0] == 2
+
+
+@pytest.mark.usefixtures("wait_for_agent")
 def test_parameters_that_do_not_fit_are_1405_with_their_path(run: Run) -> None:
     code, out, err = run("call", "text.shout", '{"txt": 1}', "--node", "seed", "--json")
     error = json.loads(out)["error"]

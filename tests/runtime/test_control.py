@@ -74,6 +74,44 @@ async def test_what_a_node_says_about_itself_and_others(tmp_path: Path) -> None:
         assert "size.members" in await request(tmp_path, "diagnostics")
 
 
+async def test_a_task_is_submitted_by_one_connection_and_asked_for_by_others(tmp_path: Path) -> None:
+    """B32: whoever submitted it has gone; whoever knows its id gets its state, and its result however late."""
+    gate = trio.Event()
+    agent = Agent("slow/one")
+
+    @agent.capability("slow.work")
+    async def work(number: int) -> int:
+        await gate.wait()
+        return number * 2
+
+    async with answering(tmp_path) as node:
+        await node.register(agent)
+        asked = {"capability": "slow.work", "params": {"number": 21}}
+        tasks = [(await request(tmp_path, "submit", asked))["task"] for _ in range(2)]
+        waiting = await request(tmp_path, "task", {"task": tasks[0], "wait": 0.05})
+        assert (waiting["state"], waiting["code"], "value" in waiting) == ("running", None, False)
+        assert 3_590 < waiting["left"] <= 3_600
+        cancelled = await request(tmp_path, "task", {"task": tasks[1], "cancel": True})
+        assert (cancelled["state"], cancelled["code"]) == ("cancelled", ErrorCode.CANCELLED)
+        with trio.move_on_after(0.05):  # a connection that ends takes only its own wait with it
+            await request(tmp_path, "task", {"task": tasks[0], "wait": 60})
+        gate.set()
+        done = await request(tmp_path, "task", {"task": tasks[0], "wait": 5})
+        assert (done["state"], done["value"], done["left"]) == ("done", 42, None)
+        assert done == await request(tmp_path, "task", {"task": tasks[0]})
+        listed = (await request(tmp_path, "tasks"))["tasks"]
+        assert {one["task"]: one["state"] for one in listed} == {tasks[0]: "done", tasks[1]: "cancelled"}
+        for args, code in (
+            ({"task": "00" * 16}, ErrorCode.UNKNOWN_TASK),
+            ({}, ErrorCode.CONFIGURATION_INVALID),
+            ({"task": tasks[0], "wait": -1}, ErrorCode.CONFIGURATION_INVALID),
+            ({"task": tasks[0], "cancel": 1}, ErrorCode.CONFIGURATION_INVALID),
+        ):
+            with pytest.raises((CallFailed, NodeError)) as caught:
+                await request(tmp_path, "task", args)
+            assert caught.value.code is code
+
+
 async def test_calls_and_explanations(tmp_path: Path) -> None:
     async with answering(tmp_path) as node:
         answer = await request(tmp_path, "call", {"capability": "echo.text", "params": {"text": "hi"}})

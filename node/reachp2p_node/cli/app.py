@@ -41,6 +41,7 @@ from reachp2p_node.cli.options import (
     ZoneOption,
 )
 from reachp2p_node.cli.rules_commands import rules_app
+from reachp2p_node.cli.task_commands import task
 from reachp2p_node.cli.trace_commands import sessions, trace
 
 HELP = """Agents that find each other, call each other, and survive each other's faults.
@@ -226,7 +227,9 @@ def call(
     timeout: Annotated[
         float | None,
         typer.Option(
-            "--timeout", metavar="SECONDS", help="For the whole call. [what the capability says, else 30]"
+            "--timeout",
+            metavar="SECONDS",
+            help="For the whole call. Without it, one that takes long (30 s, or as its agent says) goes on as a task.",
         ),
     ] = None,
     tag: TagOption = None,
@@ -238,6 +241,9 @@ def call(
             "--idempotency-key", metavar="TEXT", help="Your name for the effect wanted, told to the handler."
         ),
     ] = None,
+    submit: Annotated[
+        bool, typer.Option("--submit", help="Do not wait: print the id of a task, for `reachp2p task`.")
+    ] = False,
     node: NodeOption = None,
     state: StateOption = None,
     as_json: JsonFlag = False,
@@ -251,6 +257,7 @@ def call(
       reachp2p call text.shout '{"text": "hello"}'
       reachp2p call text.shout @params.json --tag env=prod --timeout 5
     """
+    from reachp2p_node.cli import tasks
     from reachp2p_node.cli.questions import make_call
 
     if timeout is not None and not 0 < timeout <= 86_400:  # also refuses nan
@@ -261,7 +268,10 @@ def call(
         "capability": capability, "agent": agent, "timeout": timeout, "tags": _tags(tag), "policy": policy, "key": key,
         "idempotency_key": idempotency_key, "params": _params(params),
     }  # fmt: skip
-    make_call(args, node, state, as_json=as_json)
+    if submit:
+        tasks.submit(args, node, state, as_json=as_json)
+    else:
+        make_call(args, node, state, as_json=as_json)
 
 
 @route.command("explain")
@@ -288,6 +298,7 @@ def explain(
     return show_explanation(args, node, state, as_json=as_json)
 
 
+app.command()(task)
 app.command()(trace)
 app.command()(sessions)
 
