@@ -581,7 +581,7 @@ def test_who_may_be_called_comes_first_and_who_has_gone_is_counted(
     async def answer(*_: object) -> tuple[Running, dict[str, Any]]:
         return Running(tmp_path, 1, {"name": "zoe"}), {"members": known, "diagnostics": {}}
 
-    monkeypatch.setattr("reachp2p_node.cli.questions._ask", answer)
+    monkeypatch.setattr("reachp2p_node.cli.questions.ask", answer)
     code, out, err = run("members", *arguments)
     assert (code, err) == (0, "")
     assert re.findall(r"\b(zoe|yan|sam|bob|ann|abe)\b", out) == names
