@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from reachp2p.runtime.node import Node
     from reachp2p.runtime.run import run
     from reachp2p.runtime.tasks import StillRunning, Task
+    from reachp2p.topic_event import TopicEvent
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ _HOME = {
     "ReachError": "reachp2p.errors",
     "StillRunning": "reachp2p.runtime.tasks",
     "Task": "reachp2p.runtime.tasks",
+    "TopicEvent": "reachp2p.topic_event",
     "run": "reachp2p.runtime.run",
 }
 
@@ -59,6 +61,7 @@ __all__ = [
     "ReachError",
     "StillRunning",
     "Task",
+    "TopicEvent",
     "__version__",
     "run",
 ]

@@ -49,6 +49,19 @@ def check_limits(
     }
 
 
+def check_event_limits(pattern: str, *, timeout: float | None, concurrency: int) -> None:
+    """The same for a handler of events."""
+    where = f"events {pattern!r}"
+    if timeout is not None and not (_is_number(timeout) and 0 < timeout <= SECONDS_MAX):
+        raise LocalProtocolError(
+            f"{where}: timeout is seconds above 0 and at most {SECONDS_MAX:,}, not {shown(timeout)}"
+        )
+    if not _is_count(concurrency, 1):
+        raise LocalProtocolError(
+            f"{where}: concurrency is a whole number from 1 to {CONCURRENCY_MAX:,}, not {shown(concurrency)}"
+        )
+
+
 def _check_rate(where: str, rate: Rate) -> None:
     if not isinstance(rate, Rate):
         raise LocalProtocolError(f"{where}: rate is a Rate, as in Rate(10, burst=50), not {shown(rate)}")

@@ -17,13 +17,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from reachp2p._arguments import check_bool, check_text, shown, wrong
-from reachp2p._limits import check_limits
-from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult, Rate
-from reachp2p.core.ids import check_agent_id, check_capability, check_tag_key, check_version
+from reachp2p._limits import check_event_limits, check_limits
+from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult, Rate, TopicSpec
+from reachp2p.core.ids import check_agent_id, check_capability, check_pattern, check_tag_key, check_version
 from reachp2p.core.registry.access import check_access
 from reachp2p.errors import InvalidIdentifier, LocalProtocolError
 
 if TYPE_CHECKING:
+    from reachp2p._event_handler import EventHandler
     from reachp2p._handler import Handler
     from reachp2p.context import CallingNode
     from reachp2p.runtime.handlers import InvokeContext
@@ -47,6 +48,7 @@ KNOWN_TAG_KEYS = (
 """Keys that agents agree on by custom; a key that looks like a slip of one of them is pointed out."""
 CAPABILITIES_MAX = 64
 """Bounds of an agent record on the wire (`AgentRecord`)."""
+TOPICS_MAX = 64
 TAGS_MAX = 32
 TAG_VALUE_MAX = 256
 DESCRIPTION_MAX = 4_096
@@ -95,6 +97,8 @@ class Agent:
         self.candidate_percent = _check_percent(candidate_percent, self.tags)
         self.exclusive = check_bool(f"agent {agent_id!r}: exclusive", exclusive)
         self._handlers: dict[str, Handler] = {}
+        self._event_handlers: dict[str, EventHandler] = {}
+        self._topics: dict[str, TopicSpec] = {}
         self._specs: dict[str, CapabilitySpec] = {}
 
     def capability(
@@ -138,6 +142,40 @@ class Agent:
 
         return declare
 
+    def on(self, pattern: str, *, concurrency: int = 1, timeout: float | None = None) -> Callable[[F], F]:
+        """Let the decorated function handle the events whose topics match `pattern`; the function stays as it is.
+
+        `*` stands for one token, `>` at the end for one or more, as in `orders.*.created` and `orders.>`. It takes the
+        `TopicEvent`, and a `Context` if it asks for one. `concurrency` events are handled at once on one node, with 1
+        in order; 1,024 more wait, then the oldest is dropped. `timeout` (30 s) is the time for one event.
+        """
+        if callable(pattern) or pattern == "":
+            raise LocalProtocolError('name the topics: @agent.on("orders.*.created")')
+        check_pattern(check_text("pattern", pattern, "orders.*.created"))
+        check_event_limits(pattern, timeout=timeout, concurrency=concurrency)
+
+        def declare(function: F) -> F:
+            # As with capabilities: who handles nothing need not load what reads types.
+            from reachp2p._event_handler import EventHandler
+
+            if pattern in self._topics:
+                raise InvalidIdentifier(f"events {pattern!r} of {self.id} have a handler already")
+            if len(self._topics) == TOPICS_MAX:
+                raise LocalProtocolError(
+                    f"{self.id} handles {TOPICS_MAX} patterns already; use a wider one, or split the agent"
+                )
+            topic = TopicSpec(pattern=pattern, concurrency_max=concurrency, timeout=timeout)
+            try:
+                self._event_handlers[topic.handler] = EventHandler(topic.handler, function)
+            except LocalProtocolError as error:
+                raise type(error)(
+                    f"events {pattern!r}, handler {_place(function)}: {error.message}"
+                ) from error
+            self._topics[pattern] = topic
+            return function
+
+        return declare
+
     @property
     def capabilities(self) -> tuple[str, ...]:
         """The names declared so far, in order."""
@@ -158,11 +196,13 @@ class Agent:
             callers=self.callers,
             candidate_percent=self.candidate_percent,
             exclusive=self.exclusive,
+            topics=tuple(self._topics.values()),
         )
 
     def bind(self, node: CallingNode) -> dict[str, BoundHandler]:
         """What `node` runs, by capability: `async (InvokeContext, payload, content_type) -> InvokeResult`."""
-        return {name: partial(handler.serve, node) for name, handler in self._handlers.items()}
+        handlers: dict[str, Handler | EventHandler] = {**self._handlers, **self._event_handlers}
+        return {name: partial(handler.serve, node) for name, handler in handlers.items()}
 
     def __repr__(self) -> str:
         return f"Agent({self.id!r}, version={self.version!r}, capabilities={list(self._handlers)})"

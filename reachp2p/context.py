@@ -43,6 +43,9 @@ class CallingNode(Protocol):
     ) -> Any:
         """Call an agent on behalf of the call that is being served: within its deadline, and on its path."""
 
+    async def publish_for(self, serving: InvokeContext, topic: str, data: Any = None) -> int:
+        """Publish an event on behalf of the call that is being served."""
+
     def stream_for(
         self,
         serving: InvokeContext,
@@ -169,6 +172,17 @@ class Context:
         """Call an agent whose results or parameters are a stream, as part of this call: `Node.stream` and its options,
         within the deadline and on the path of this call."""
         return self._node.stream_for(self._invocation, capability, params, **options)
+
+    async def publish(self, topic: str, data: Any = None) -> int:
+        """Publish an event through this node, as part of this call's session and trace; to how many nodes it was sent.
+
+        Its chain is that of this call: events that answer events end after ten hops (1407).
+        """
+        return await self._node.publish_for(self._invocation, topic, data)
+
+    def publish_blocking(self, topic: str, data: Any = None) -> int:
+        """`publish` for a handler that is a plain function and so runs in a worker thread."""
+        return trio.from_thread.run(partial(self.publish, topic, data))
 
     def call_blocking(self, capability: str | None = None, params: Any = None, **options: Any) -> Any:
         """`call` for a handler that is a plain function and so runs in a worker thread."""

@@ -69,6 +69,11 @@ class TopicSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Events of this pattern handled at once on this node; with 1 they are handled in order."""
     timeout: float | None = None
 
+    @property
+    def handler(self) -> str:
+        """Under which name a driver knows the handler: no capability can have it."""
+        return f"on {self.pattern}"
+
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One agent to offer. Text fields are checked by `Engine.register` (1707 with the reason)."""

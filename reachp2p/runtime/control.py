@@ -34,6 +34,7 @@ from reachp2p.runtime.control_wire import (
     event_object,
     explanation_object,
     member_object,
+    topic_event_object,
 )
 from reachp2p.runtime.routable import RoutableLog
 from reachp2p.runtime.state_folder import StateFolder
@@ -132,6 +133,7 @@ class _Server:
             "trace": partial(answer_trace, node),
             "sessions": partial(answer_sessions, node),
             **rules_operations(node),
+            "publish": self._publish,
         }
 
     async def serve(self, accepted: socket.socket) -> None:
@@ -187,12 +189,13 @@ class _Server:
             operation, args = _request(request)
             if is_late and operation not in ALWAYS:
                 raise self._too_many()
-            if operation == "events":
-                await self._stream_events(lines, number, args)
+            streams = {"events": self._stream_events, "subscribe": self._stream_topic}
+            if operation in streams:
+                await streams[operation](lines, number, args)
                 return
             perform = self._operations.get(operation)
             if perform is None:
-                known = ", ".join([*self._operations, "events"])
+                known = ", ".join([*self._operations, *streams])
                 raise LocalProtocolError(f"unknown operation {operation!r}; known are {known}")
             is_call = operation in LONG  # the others are quick, and `leave` ends what would wait for it
             result = await (self._while_there(lines, perform, args) if is_call else perform(args))
@@ -323,6 +326,25 @@ class _Server:
             "routable": [{"node": node.hex(), "since": since} for node, since in watch.since.items()],
             "lost": [{"node": node.hex(), "at": at} for node, at in watch.lost.items()],
         }
+
+    async def _publish(self, args: Args) -> Any:
+        topic = _text(args, "topic")
+        if topic is None:
+            raise ConfigurationInvalid("publish: name a topic, such as orders.eu.created")
+        return {"topic": topic, "nodes": await self._node.publish(topic, args.get("data"))}
+
+    async def _stream_topic(self, lines: Lines, number: Any, args: Args) -> None:
+        """Events of a pattern as lines, until the node or the command line ends."""
+        pattern = _text(args, "pattern")
+        if pattern is None:
+            raise ConfigurationInvalid("subscribe: name a pattern, such as orders.>")
+        async with self._node.subscribe(pattern) as events, trio.open_nursery() as nursery:
+            nursery.start_soon(_cancel_when_gone, lines, nursery.cancel_scope)
+            await self._write(lines, {"id": number, "event": {"subscribed": pattern}})
+            async for event in events:
+                await self._write(lines, {"id": number, "event": topic_event_object(event)})
+            nursery.cancel_scope.cancel()
+        await self._write(lines, {"id": number, "ok": True, "result": {"missed": events.missed}})
 
     async def _stream_events(self, lines: Lines, number: Any, args: Args) -> None:
         """Lines until the node or the command line ends."""

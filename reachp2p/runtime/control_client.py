@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -49,8 +49,9 @@ async def request(
     )
 
 
-async def stream(folder: Path, op: str, args: Mapping[str, Any] | None = None) -> AsyncIterator[Any]:
-    """The lines of a streaming operation (`events`), until the node ends. Close it with `aclose`, or end its task."""
+async def stream(folder: Path, op: str, args: Mapping[str, Any] | None = None) -> AsyncGenerator[Any, None]:
+    """The lines of a streaming operation (`events`, `subscribe`), until the node ends. Close it with `aclose`, or end
+    its task."""
     async with _connect(folder) as lines:
         await lines.write({"id": 1, "op": op, "args": dict(args or {})})
         while isinstance(answer := await lines.read(), dict) and "event" in answer:

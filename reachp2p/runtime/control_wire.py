@@ -20,6 +20,7 @@ import trio
 from reachp2p.core.events import Event
 from reachp2p.core.views import AgentView, Explanation, MemberView
 from reachp2p.errors import ReachError, RemoteProtocolError
+from reachp2p.topic_event import TopicEvent
 
 LINE_MAX = 2_097_152
 """Bytes of a request: a payload of 1 MiB and what JSON makes of it."""
@@ -203,6 +204,25 @@ def event_object(event: Event, wall: float) -> dict[str, Any]:
         "event": type(event).__name__,
         "at": wall,
         **{name: _plain(value) for name, value in fields.items()},
+    }
+
+
+def topic_event_object(event: TopicEvent) -> dict[str, Any]:
+    """One event of a topic. `data` is what was published; bytes, and what cannot be read, are hex digits."""
+    try:
+        data = event.data
+    except RemoteProtocolError:
+        data = event.payload
+    return {
+        "topic": event.topic,
+        "data": data.hex() if isinstance(data, bytes) else data,
+        "content_type": event.content_type,
+        "node": event.publisher.hex(),
+        "agent": event.agent,
+        "sequence": event.sequence,
+        "at": event.published_at,
+        "missed": event.missed,
+        "gap": event.gap,
     }
 
 

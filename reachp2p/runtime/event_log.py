@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reachp2p.core.events import (
+    ClaimChanged,
     CloneSeen,
     Event,
     Fenced,
@@ -66,6 +67,12 @@ class EventLog:
                     event.address,
                     plain(event.reason),
                     event.code,
+                )
+            case ClaimChanged() if event.token is None:
+                logger.warning("this node owns the exclusive agent %s no more", plain(event.agent))
+            case ClaimChanged():
+                logger.info(
+                    "this node owns the exclusive agent %s, claim epoch %d", plain(event.agent), event.epoch
                 )
             case MemberChanged():
                 old = event.old.value if event.old else "new"

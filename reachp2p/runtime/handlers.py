@@ -17,6 +17,7 @@ import trio
 from reachp2p.core.commands import InvokeResult
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Invoke
+from reachp2p.core.events import EventReceived
 from reachp2p.core.ids import NodeId
 from reachp2p.errors import BadRequest, ErrorCode, ReachError
 from reachp2p.runtime.exception_groups import only_cancelled, sole
@@ -53,6 +54,8 @@ class InvokeContext(msgspec.Struct, frozen=True, kw_only=True):
     """Agents on whose behalf this call is made, the agent called last: what calls of its handler come from."""
     hops_left: int | None = None
     fencing_token: int | None = None
+    event: EventReceived | None = None
+    """What it is to handle, if this is no call."""
     items: ItemPort | None = None
     """Where the items of a stream are given and taken; None if the call is not one."""
 
@@ -200,6 +203,7 @@ class Handlers:
             path=invoke.path,
             hops_left=invoke.hops_left,
             fencing_token=invoke.fencing_token,
+            event=invoke.event,
             items=self._port(invoke.invocation) if invoke.stream and self._port is not None else None,
         )
         serving = begin(context)

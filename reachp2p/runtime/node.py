@@ -27,6 +27,7 @@ from reachp2p.core.events import (
     CallEnded,
     CallOutlasted,
     Event,
+    EventReceived,
     HopsGathered,
     MemberChanged,
     RecordChanged,
@@ -43,12 +44,14 @@ from reachp2p.runtime.event_log import EventLog
 from reachp2p.runtime.exporting import check_recording
 from reachp2p.runtime.governed import Governed
 from reachp2p.runtime.options import check_options
+from reachp2p.runtime.publishing import Publishing
 from reachp2p.runtime.tracing import Gatherer, Tracing
 
 if TYPE_CHECKING:  # naming `Node` loads no event loop; the first node does
     from trio import Nursery, TaskStatus
 
     from reachp2p.core.calls.hop_store import Redact
+    from reachp2p.core.counters import Counters
     from reachp2p.exporters import Exporter
     from reachp2p.runtime.driver import Driver
     from reachp2p.runtime.event_streams import EventStream
@@ -62,7 +65,7 @@ ROUTABLE_RECHECK = 0.25
 """Seconds between looks of `wait_for` when no event says that something changed."""
 
 
-class Node(Calling, Tracing, Governed):
+class Node(Calling, Publishing, Tracing, Governed):
     """One node of the network. Use it as `async with Node(...)`, or start it in a nursery of yours with `start_in`.
 
     A node is used once. Its methods may be called from any task of the trio run it lives in, also the ones that end
@@ -110,6 +113,7 @@ class Node(Calling, Tracing, Governed):
         from reachp2p.runtime.lifetime import Lifetime
         from reachp2p.runtime.routable import RoutableLog
         from reachp2p.runtime.rules_file import RulesFile
+        from reachp2p.runtime.subscriptions import Subscriptions
         from reachp2p.runtime.threads import Threads
 
         for agent in agents:
@@ -148,6 +152,7 @@ class Node(Calling, Tracing, Governed):
         self._log = EventLog()
         self._calls = Calls(self._lifetime.telemetry)
         self._gatherer = Gatherer()
+        self._subscriptions = Subscriptions()
         self._threads = Threads(self._lifetime.counters)
         self._routable = RoutableLog()
         self._changed = trio.Event()
@@ -366,6 +371,7 @@ class Node(Calling, Tracing, Governed):
                 "size.runtime_invocations": outlets.handlers.running,
                 "size.runtime_invocations_overdue": outlets.handlers.overdue,
                 "size.runtime_calls": len(self._calls),
+                "size.runtime_subscriptions": len(self._subscriptions),
             }
         return dict(sorted(counts.items()))
 
@@ -374,6 +380,10 @@ class Node(Calling, Tracing, Governed):
     @property
     def _driver(self) -> Driver:
         return self._lifetime.driver
+
+    @property
+    def _runtime_counters(self) -> Counters:
+        return self._lifetime.counters
 
     @property
     def _handlers(self) -> Handlers:
@@ -397,6 +407,7 @@ class Node(Calling, Tracing, Governed):
             self._calls.close()
             self._gatherer.close()
             self._events.close()
+            self._subscriptions.close()
             self._tell_waiting()
 
     async def _end(self, timeout: float) -> None:  # noqa: ASYNC109 (as above)
@@ -442,6 +453,9 @@ class Node(Calling, Tracing, Governed):
     def _take_event(self, event: Event) -> None:
         if isinstance(event, CallEnded | CallOutlasted):
             self._calls.on_event(event)
+        elif isinstance(event, EventReceived):
+            self._subscriptions.put(event)
+            return
         elif isinstance(event, HopsGathered):
             self._gatherer.on_gathered(event)
             return

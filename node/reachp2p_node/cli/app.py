@@ -5,18 +5,19 @@ Only typer is loaded here. A command loads the rest when it runs.
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from reachp2p.errors import ReachError
 from reachp2p_node.cli import output
+from reachp2p_node.cli.event_commands import publish, subscribe
+from reachp2p_node.cli.json_argument import read_json
 from reachp2p_node.cli.options import (
     AdvertiseOption,
     AgentOption,
@@ -266,7 +267,7 @@ def call(
         )
     args = {
         "capability": capability, "agent": agent, "timeout": timeout, "tags": _tags(tag), "policy": policy, "key": key,
-        "idempotency_key": idempotency_key, "params": _params(params),
+        "idempotency_key": idempotency_key, "params": read_json(params),
     }  # fmt: skip
     if submit:
         tasks.submit(args, node, state, as_json=as_json)
@@ -301,6 +302,8 @@ def explain(
 app.command()(task)
 app.command()(trace)
 app.command()(sessions)
+app.command()(publish)
+app.command()(subscribe)
 
 
 @app.command()
@@ -420,34 +423,3 @@ def _tags(given: list[str] | None) -> dict[str, str]:
             raise typer.BadParameter(f"{text!r}: write KEY=VALUE, as in env=prod", param_hint="--tag")
         tags[key] = value
     return tags
-
-
-def _params(text: str) -> Any:
-    """The parameters of a call as JSON from the command line, stdin or a file."""
-    import json
-
-    try:
-        if text == "-":
-            if sys.stdin is None:
-                raise OSError(errno.EBADF, "stdin is closed")
-            text = sys.stdin.read()
-        elif text.startswith("@"):
-            text = Path(text[1:]).read_text(encoding="utf-8")
-        params = json.loads(text, parse_constant=_no_constant)
-        json.dumps(params, ensure_ascii=False).encode()  # half a surrogate pair is no text
-        return params
-    except UnicodeEncodeError as error:
-        raise typer.BadParameter("not valid JSON: a lone surrogate is no text", param_hint="JSON") from error
-    except RecursionError as error:
-        raise typer.BadParameter("nested too deeply", param_hint="JSON") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"cannot be read: {error}", param_hint="JSON") from error
-    except ValueError as error:
-        raise typer.BadParameter(
-            f'not valid JSON: {error}; quote it for the shell, as in \'{{"text": "hello"}}\'',
-            param_hint="JSON",
-        ) from error
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")

@@ -30,11 +30,6 @@ HANDLER_TIMEOUT = 30.0
 """Seconds for a handler whose pattern names none: as the deadline of a call."""
 
 
-def handler_name(pattern: str) -> str:
-    """Under which name a driver knows the handler of a pattern: no capability can have it."""
-    return f"on {pattern}"
-
-
 class EventHandlingDue(msgspec.Struct, frozen=True):
     """A handler has had its time."""
 
@@ -52,6 +47,8 @@ class _Bulkhead(msgspec.Struct):
     running: int = 0
     missed: int = 0
     """Events dropped since one was last handed out."""
+    gap: int = 0
+    """Losses that those told of."""
 
 
 class EventHandlers:
@@ -163,8 +160,10 @@ class EventHandlers:
         bulkhead.size += len(event.payload)
         waiting.append(event)
         while len(waiting) > WAITING_MAX or (bulkhead.size > WAITING_BYTES_MAX and len(waiting) > 1):
-            bulkhead.size -= len(waiting.popleft().payload)
+            lost = waiting.popleft()
+            bulkhead.size -= len(lost.payload)
             bulkhead.missed += 1
+            bulkhead.gap += lost.gap
             self._counters.add("topics.dropped.handler_full")
 
     def on_invoke_result(self, number: int, result: InvokeResult, now: float) -> None:
@@ -201,8 +200,9 @@ class EventHandlers:
         ):
             event = bulkhead.waiting.popleft()
             bulkhead.size -= len(event.payload)
-            self._start(bulkhead, replace(event, missed=bulkhead.missed), now)
-            bulkhead.missed = 0
+            told = replace(event, missed=bulkhead.missed, gap=event.gap + bulkhead.gap)
+            bulkhead.missed = bulkhead.gap = 0
+            self._start(bulkhead, told, now)
 
     def _start(self, bulkhead: _Bulkhead, event: EventReceived, now: float) -> None:
         self._last_number -= 1
@@ -214,7 +214,7 @@ class EventHandlers:
             Invoke(
                 invocation=self._last_number,
                 agent=bulkhead.agent,
-                capability=handler_name(bulkhead.topic.pattern),
+                capability=bulkhead.topic.handler,
                 content_type=event.content_type,
                 payload=event.payload,
                 caller=event.publisher,
