@@ -129,15 +129,6 @@ class Outflow:
         self.next = wanted
         return freed
 
-    def cut(self) -> int:
-        """Nothing more is sent; what has not left is forgotten. Returns what that was, in bytes."""
-        freed = 0
-        while self.items > self.next:
-            freed += self._kept.pop()[1]
-        self.kept_bytes -= freed
-        self.is_finished = True
-        return freed
-
     def _forget(self) -> int:
         size = self._kept.popleft()[1]
         self.kept_bytes -= size
