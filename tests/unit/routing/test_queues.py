@@ -107,9 +107,7 @@ def test_eight_senders_with_reports_five_service_times_old_wait_a_third_of_what_
     assert waited[int(len(waited) * 0.99)] <= 14.0, "46 by chance"
 
 
-@pytest.mark.parametrize(
-    ("senders", "lag", "replies"), [(1, 20.0, False), (64, 50.0, True), (8, 2.0, False)]
-)
+@pytest.mark.parametrize(("senders", "lag", "replies"), [(1, 20.0, False), (64, 50.0, True), (8, 2.0, False)])
 def test_old_reports_and_many_senders_are_never_worse_than_chance(
     senders: int, lag: float, replies: bool
 ) -> None:
