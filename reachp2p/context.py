@@ -91,12 +91,12 @@ class Context:
 
     @property
     def message_id(self) -> bytes:
-        """Names this request (16 bytes); a second attempt of one call has another."""
+        """Names this call (16 bytes), the same in every attempt."""
         return self._invocation.message_id
 
     @property
     def session_id(self) -> bytes | None:
-        """The session that this call is part of, if its caller named one."""
+        """The session that this call is part of (16 bytes): `reachp2p trace` shows it. Its caller's, else its trace."""
         return self._invocation.session_id
 
     @property
