@@ -422,7 +422,7 @@ class Node(Calling, Publishing, Tracing, Governed):
         return [(agent.spec, agent.bind(self)) for agent in self._agents.values()]
 
     def _services(self) -> list[Service]:
-        services: list[Service] = [self._sample_routable, self._record]
+        services: list[Service] = [self._sample_routable, self._measure_processor, self._record]
         if self._options.rules is not None:
             services.append(self._watch_rules)
         if self._options.control:
@@ -431,6 +431,12 @@ class Node(Calling, Publishing, Tracing, Governed):
 
     async def _record(self, *, task_status: TaskStatus[None]) -> None:
         await self._recording.run(self._driver.engine, self._lifetime.counters, task_status=task_status)
+
+    async def _measure_processor(self, *, task_status: TaskStatus[None]) -> None:
+        from reachp2p.runtime.processor import tell_engine
+
+        task_status.started()
+        await tell_engine(self._driver.engine)
 
     async def _sample_routable(self, *, task_status: TaskStatus[None]) -> None:
         task_status.started()

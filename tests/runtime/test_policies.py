@@ -9,12 +9,15 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.counters import Counters
-from reachp2p.core.ids import Rng
+from reachp2p.core.events import MemberState
+from reachp2p.core.ids import Life, NodeId, Rng
+from reachp2p.core.routing.explain import explain
 from reachp2p.core.routing.failure import RouteFailed
-from reachp2p.core.routing.instance import Instance
+from reachp2p.core.routing.instance import CapabilityInfo, Instance, InstanceInfo
 from reachp2p.core.routing.policies import BUILT_IN
 from reachp2p.core.routing.policy import Choice, Policy
 from reachp2p.core.routing.router import Router
@@ -41,6 +44,24 @@ def no_policy(rng: Rng) -> object:
     return SimpleNamespace(choose=len)
 
 
+class Clumsy(First):
+    """Does everything wrong, one thing at a time."""
+
+    fault = ""
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == Clumsy.fault:
+            return lambda *arguments: 1 / 0
+        return super().__getattribute__(name)
+
+
+class Foreign(First):
+    """Chooses what it has made itself, and accounts for nobody."""
+
+    def choose(self, choice: Choice) -> Instance:
+        return replace(choice.candidates.items[0], node_name="mine")
+
+
 def brought(monkeypatch: pytest.MonkeyPatch, **values: str) -> Policies:
     points = [EntryPoint(name.partition("__")[0], value, GROUP) for name, value in values.items()]
     asked: list[str] = []
@@ -56,12 +77,23 @@ def brought(monkeypatch: pytest.MonkeyPatch, **values: str) -> Policies:
     return found
 
 
+def table() -> RoutingTable:
+    """Two instances."""
+    made = RoutingTable(Counters())
+    for number in (1, 2):
+        node, life = NodeId(bytes([number]) * 32), Life(1, bytes(16))
+        made.set_node(node, MemberState.ALIVE, False, f"n{number}", life)
+        made.put_instance(node, "x/y", InstanceInfo(life=life, capabilities={"a": CapabilityInfo()}))
+    return made
+
+
 def test_a_policy_of_a_package_is_picked_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
     found = brought(monkeypatch, first=f"{__name__}:First", ruin="no_such_module:X")
     monkeypatch.setattr(EntryPoint, "load", lambda point: globals()[point.value.partition(":")[2]])
     assert set(found) == {*BUILT_IN, "first", "ruin"}
     assert len(found) == len(BUILT_IN) + 2
-    assert isinstance(found["first"](Random(1)), First)
+    router = Router(table(), Random(1), Counters(), found)
+    assert router.pick(RouteQuery(capability="a", policy="first")).key == table().instances()[0].key
     assert found.get("other") is None
 
 
@@ -100,3 +132,36 @@ def test_names_mean_one_thing(monkeypatch: pytest.MonkeyPatch, values: dict[str,
     router = Router(RoutingTable(Counters()), Random(1), Counters(), found)
     with pytest.raises(RouteFailed, match=rf"{said}.*\[1704\]"):
         router.pick(RouteQuery(capability="a", policy="one"))
+
+
+@pytest.mark.parametrize("fault", ["missing", "choose", "account", "on_picked", "on_started", "on_ended"])
+def test_the_mistakes_of_a_policy_are_never_the_nodes(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, fault: str
+) -> None:
+    found = brought(monkeypatch, clumsy=f"{__name__}:Clumsy")
+    monkeypatch.setattr(EntryPoint, "load", lambda point: Clumsy)
+    router = Router(table(), Random(1), Counters(), found)
+    query = RouteQuery(capability="a", policy="clumsy")
+    router.pick(query)
+    monkeypatch.setattr(Clumsy, "fault", fault)
+    told = explain(router, query)
+    if fault in ("missing", "choose"):
+        said = rf"policy 'clumsy' \(.*Clumsy\): {fault} has failed: ZeroDivisionError"
+        with pytest.raises(RouteFailed, match=said):
+            router.route(query)
+        assert told.code == 1704
+        return
+    for _ in range(3):
+        pick = router.route(query)
+        router.start(pick, 0.0)
+        router.end(pick, 0, 1.0)
+    assert ("account has failed: ZeroDivisionError" in told.reason) is (fault == "account")
+    assert len(caplog.records) == (fault != "account"), "it is told once"
+
+
+def test_what_is_no_candidate_is_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = brought(monkeypatch, foreign=f"{__name__}:Foreign")
+    monkeypatch.setattr(EntryPoint, "load", lambda point: Foreign)
+    router = Router(table(), Random(1), Counters(), found)
+    with pytest.raises(RouteFailed, match=r"policy 'foreign'.*chose what is no candidate \[1704\]"):
+        router.pick(RouteQuery(capability="a", policy="foreign"))

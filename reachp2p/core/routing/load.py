@@ -4,9 +4,10 @@ A report rides as an optional extension on Acks and replies. Each has a number; 
 same life is old and ignored, so datagrams may overtake each other. It is about a node as a whole, with all its
 agents.
 
-A node over its threshold (CPU 80 %, a queue of 100) is not asked (`LoadStage`), until it reports less than nine tenths
-of that, or until `OVER_MAX` seconds have passed in which nobody has heard from it. Everything else that is done with
-reports is the policies' matter.
+A node whose queue is over its threshold (100) is not asked, one whose processors are (80 %) is skipped while another
+candidate exists (`LoadStage`): a long queue means that a call would wait, a busy processor may be a node that does its
+work. Both until it reports less than nine tenths of that, or until `OVER_MAX` seconds have passed in which nobody has
+heard from it. Everything else that is done with reports is the policies' matter.
 """
 
 from __future__ import annotations
@@ -55,13 +56,17 @@ class LoadReport(msgspec.Struct, frozen=True, gc=False):
     cpu: int | None = None
 
     @property
-    def busy(self) -> int:
-        """Requests that run or wait there."""
+    def requests(self) -> int:
+        """Those that run or wait there."""
         return self.in_flight + self.queued
 
-    def is_over(self, part: float = 1.0) -> bool:
-        """Whether it is at a threshold, or at this part of one."""
-        return self.queued >= part * QUEUE_OVER or (self.cpu is not None and self.cpu >= part * CPU_OVER)
+    def is_full(self, part: float = 1.0) -> bool:
+        """Whether its queue is at the threshold, or at this part of it."""
+        return self.queued >= part * QUEUE_OVER
+
+    def is_busy(self, part: float = 1.0) -> bool:
+        """The same for its processors."""
+        return self.cpu is not None and self.cpu >= part * CPU_OVER
 
     def write(self) -> list[int | None]:
         """As it travels: seconds are microseconds there."""
@@ -94,7 +99,8 @@ class NodeLoad(msgspec.Struct, eq=False):
     heard_at: float
     sent: int = 0
     """Attempts of ours at any of its agents that have begun since."""
-    is_over: bool = False
+    is_full: bool = False
+    is_busy: bool = False
 
 
 class LoadDue(msgspec.Struct, frozen=True, gc=False):
@@ -112,7 +118,7 @@ class Loads:
         self.entries: dict[NodeId, NodeLoad] = {}
         """By node, whoever was heard last at the end. Read only."""
         self.changed: Callable[[NodeId], object] = lambda node: None
-        """Told when a node goes over its threshold or comes back (`RoutingTable.reconsider_node`)."""
+        """Told when a node goes over a threshold or comes back (`RoutingTable.reconsider_node`)."""
 
     def on_report(self, node: NodeId, life: Life, value: object, now: float) -> None:
         """A member has told its load, in its present life, on a message that proves who sent it."""
@@ -121,7 +127,8 @@ class Loads:
             self._counters.add("load.unreadable")
             return
         entry = self.entries.pop(node, None)
-        was_over = entry is not None and entry.is_over
+        was_full = entry is not None and entry.is_full
+        was_busy = entry is not None and entry.is_busy
         if entry is None or entry.life != life:
             if entry is None and len(self.entries) >= LOADS_MAX:
                 self._forget(next(iter(self.entries)))
@@ -133,21 +140,24 @@ class Loads:
         else:
             entry.report, entry.heard_at, entry.sent = report, now, 0
         self.entries[node] = entry
-        entry.is_over = report.is_over(BACK_BELOW if was_over else 1.0)
-        if entry.is_over:
+        entry.is_full = report.is_full(BACK_BELOW if was_full else 1.0)
+        entry.is_busy = report.is_busy(BACK_BELOW if was_busy else 1.0)
+        if entry.is_full or entry.is_busy:
             self._timers.set(LoadDue(node), now + OVER_MAX)
-        if entry.is_over is not was_over:
-            if was_over:
-                self._timers.cancel(LoadDue(node))
-            else:
-                self._counters.add("load.over")
+        elif was_full or was_busy:
+            self._timers.cancel(LoadDue(node))
+        if (entry.is_full, entry.is_busy) != (was_full, was_busy):
+            if entry.is_full and not was_full:
+                self._counters.add("load.full")
+            if entry.is_busy and not was_busy:
+                self._counters.add("load.busy")
             self.changed(node)
 
     def on_timer(self, key: LoadDue) -> None:
         """Nothing was heard for a while: ask it again."""
         entry = self.entries.get(key.node)
-        if entry is not None and entry.is_over:
-            entry.is_over = False
+        if entry is not None and (entry.is_full or entry.is_busy):
+            entry.is_full = entry.is_busy = False
             self.changed(key.node)
 
     def on_sent(self, node: NodeId) -> None:
@@ -167,9 +177,9 @@ class Loads:
             self._forget(node)
 
     def _forget(self, node: NodeId) -> None:
-        was_over = self.entries.pop(node).is_over
+        former = self.entries.pop(node)
         self._counters.add("load.forgotten")
-        if was_over:
+        if former.is_full or former.is_busy:
             self._timers.cancel(LoadDue(node))
             self.changed(node)
 
@@ -187,9 +197,13 @@ class LoadStage(Stage):
         self._loads = loads
 
     def judge(self, selector: Selector, instance: Instance) -> Verdict:
-        """WITHHOLD what is over its threshold."""
+        """WITHHOLD what has a long queue, AVOID what has busy processors."""
         load = self._loads.get(instance)
-        return Verdict.WITHHOLD if load is not None and load.is_over else Verdict.PASS
+        if load is None:
+            return Verdict.PASS
+        if load.is_full:
+            return Verdict.WITHHOLD
+        return Verdict.AVOID if load.is_busy else Verdict.PASS
 
     def why(self, selector: Selector, instance: Instance) -> str:
         """Its numbers."""

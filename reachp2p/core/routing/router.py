@@ -238,6 +238,8 @@ class Router:
             decision.instance = instance
         except RouteFailed as failure:
             decision.failure = failure
+        except ConfigurationInvalid as error:  # of a policy that a package brings
+            decision.failure = RouteFailed(ErrorCode.CONFIGURATION_INVALID, error.message)
         return decision
 
     def _narrow(

@@ -108,9 +108,12 @@ def test_of_one_life_the_highest_number_counts_whatever_the_order(told: list[tup
         assert (entry.life, entry.report.sequence, entry.report.in_flight) == (*held, held[1])
 
 
-@pytest.mark.parametrize(("over", "back"), [({"queued": 100}, {"queued": 89}), ({"cpu": 80}, {"cpu": 71})])
+@pytest.mark.parametrize(
+    ("over", "back", "counter"),
+    [({"queued": 100}, {"queued": 89}, "load.full"), ({"cpu": 80}, {"cpu": 71}, "load.busy")],
+)
 def test_a_node_over_its_threshold_is_not_asked_until_it_is_well_below(
-    over: dict[str, int], back: dict[str, int]
+    over: dict[str, int], back: dict[str, int], counter: str
 ) -> None:
     world = Busy()
     world.told(1, 1, **{name: number - 1 for name, number in over.items()})
@@ -122,7 +125,20 @@ def test_a_node_over_its_threshold_is_not_asked_until_it_is_well_below(
     world.told(1, 4, **back)
     assert world.routable() == [1, 2, 3]
     assert world.timers.next_deadline() is None
-    assert world.counters.value("load.over") == 1
+    assert world.counters.value(counter) == 1
+
+
+def test_when_all_processors_are_busy_all_are_asked_and_nobody_waits_for_another() -> None:
+    world = Busy()
+    for number in (1, 2, 3):
+        world.told(number, 1, cpu=95)
+    assert world.routable() == [1, 2, 3]
+    world.router.pick(world.query())
+    assert world.counters.value("routing.picked.last_resort") == 1
+    assert numbers(list(world.table.undoubted("text.summarize"))) == [1, 2, 3]
+    world.told(1, 2, cpu=95, queued=100)
+    assert world.routable() == [2, 3]
+    assert numbers(list(world.table.undoubted("text.summarize"))) == [2, 3]
 
 
 def test_silence_brings_it_back() -> None:
