@@ -11,7 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from reachp2p._arguments import wrong
-from reachp2p.core.calls.hop_store import HopTap, Redact
+from reachp2p.core.calls.hop_rows import HopTap
+from reachp2p.core.calls.hop_store import Redact
 from reachp2p.core.counters import Counters
 from reachp2p.core.engine import Engine
 from reachp2p.exporters import Exporter

@@ -107,7 +107,8 @@ class Tracing:
     async def trace(self, session: bytes | str, *, timeout: float = GATHER_TIMEOUT) -> Trace:  # noqa: ASYNC109 (as above)
         """Gather the hops of a session or trace from the nodes that took part.
 
-        `session` is its id or the 32 hexadecimal digits of it; 8 or more are enough for one whose hops this node has.
+        `session` is its id or the 32 hexadecimal digits of it; 8 or more are enough for one whose hops this node has. The
+        id of a call that this node has made or served (`CallEnded.call`, `Context.message_id`) stands for its trace.
         What can be had within `timeout` seconds is returned; `missing` names who has not answered.
         """
         self._check_running()
@@ -157,14 +158,14 @@ class Tracing:
     def _session(self, given: object) -> bytes:
         """The id of a session from bytes or digits. Raises `InvalidIdentifier` (1707)."""
         if isinstance(given, bytes) and len(given) == MESSAGE_ID_BYTES:
-            return given
+            return self._driver.engine.hops.trace_of(given) or given
         digits = given.lower() if isinstance(given, str) else ""
         if not DIGITS_MIN <= len(digits) <= 2 * MESSAGE_ID_BYTES or digits.strip("0123456789abcdef"):
             raise InvalidIdentifier(
                 f"session {given!r}: write its 32 hexadecimal digits, or the first {DIGITS_MIN} or more of them"
             )
         if len(digits) == 2 * MESSAGE_ID_BYTES:
-            return bytes.fromhex(digits)
+            return self._session(bytes.fromhex(digits))
         found = self._driver.engine.hops.sessions_like(digits)
         if len(found) != 1:
             how_many = "none" if not found else f"{len(found)} sessions"

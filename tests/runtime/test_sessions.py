@@ -96,6 +96,10 @@ async def test_the_context_goes_through_a_worker_thread(tmp_path: Path) -> None:
             trace = await worker.trace(ended.call)
             assert trace.levels == [0, 1, 2, 3]
             assert trace.findings == []
+            nested = trace.hops[-1].message_id  # a call's id stands for its trace where it was made or served
+            assert nested != trace.session
+            assert (await worker.trace(nested.hex())).session == trace.session
+            assert (await asker.trace(nested)).hops == []
 
 
 async def test_a_node_that_is_gone_is_named(tmp_path: Path) -> None:
@@ -176,3 +180,28 @@ async def test_a_session_has_an_id_of_sixteen_bytes(wrong: object, tmp_path: Pat
     async with Node(name="alone", protocol=PLAIN) as node:
         with pytest.raises(LocalProtocolError, match="32 hexadecimal digits"), node.session(wrong):  # type: ignore[arg-type]
             pytest.fail("it is refused")
+
+
+async def test_a_stream_is_a_hop_with_its_items_on_each_side() -> None:
+    agent = Agent("team/counter")
+
+    @agent.capability("count.to")
+    async def count(number: int) -> AsyncIterator[int]:
+        for one in range(number):
+            yield one
+
+    async with (
+        Node(agent, name="counter", protocol=PLAIN) as one,
+        Node(name="asker", seeds=[str(one.address)], protocol=PLAIN) as asker,
+    ):
+        await asker.wait_for("count.to", timeout=5)
+        with trio.fail_after(10):
+            async with asker.stream("count.to", {"number": 7}) as items:
+                assert [item async for item in items] == list(range(7))
+            (session,) = (await asker.sessions()).sessions
+            trace = await asker.trace(session.session)
+            assert [(hop.side, hop.items, hop.code) for hop in trace.hops] == [
+                (Side.ASKED, 7, 0),
+                (Side.SERVED, 7, 0),
+            ]
+            assert trace.findings == []

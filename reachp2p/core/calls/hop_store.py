@@ -13,9 +13,8 @@ from operator import attrgetter
 from sys import intern
 from typing import TypeAlias
 
-import msgspec
-
 from reachp2p.core.calls.call import Call, CallState
+from reachp2p.core.calls.hop_rows import HopTap, Row, Shelf
 from reachp2p.core.calls.hops import Hop, HopFilter, Recorded, Side
 from reachp2p.core.calls.invocation import Invocation
 from reachp2p.core.calls.trace import asked_span, read_traceparent, served_span
@@ -37,105 +36,6 @@ Redact: TypeAlias = Callable[[str, str, bytes], bytes]
 """`redact(agent, capability, payload)` gives what may be recorded of a payload."""
 
 
-class _Row(msgspec.Struct, gc=False):
-    """A hop as it is kept. Times are the engine's; the fields are those of `Hop`."""
-
-    session: bytes
-    trace: bytes
-    started: float
-    ended: float
-    is_served: bool
-    other: NodeId | None
-    parent: bytes | None
-    span: bytes | None
-    """None of an asked hop: it follows from message id and attempt."""
-    message_id: bytes
-    attempt: int
-    depth: int
-    agent: str
-    capability: str
-    queued: float
-    bytes_in: int
-    bytes_out: int
-    code: int
-    detail: str = ""
-    items: int = 0
-    handed: bool = True
-    answered: bool = True
-    payload_in: bytes | None = None
-    payload_out: bytes | None = None
-
-
-class _Shelf:
-    """Rows in the order in which they ended. Bounds: `rows_max`, and `bytes_max` of payloads."""
-
-    def __init__(self, rows_max: int, bytes_max: int) -> None:
-        self.rows: deque[_Row] = deque(maxlen=rows_max)
-        """A further row pushes the oldest out."""
-        self.count = 0
-        """Rows that were ever put here."""
-        self.expired = 0
-        self.payload_bytes = 0
-        self._bytes_max = bytes_max
-
-    @property
-    def dropped(self) -> int:
-        """Rows that had to go before their time."""
-        return self.count - self.expired - len(self.rows)
-
-    @property
-    def complete_since(self) -> float:
-        """Whatever has ended after this is here, if anything was dropped."""
-        if not self.dropped:
-            return float("-inf")
-        return self.rows[0].ended if self.rows else float("inf")
-
-    def make_room(self) -> None:
-        """The next row will push out none with payloads that are still counted."""
-        if len(self.rows) == self.rows.maxlen:
-            self.pop()
-
-    def put_with_payloads(self, row: _Row) -> None:
-        """One more row that has payloads; the oldest go until they fit."""
-        self.make_room()
-        self.rows.append(row)
-        self.count += 1
-        self.payload_bytes += _payload_bytes(row)
-        while self.payload_bytes > self._bytes_max:
-            self.pop()
-
-    def pop(self) -> None:
-        """The oldest row goes."""
-        if self.rows:
-            self.payload_bytes -= _payload_bytes(self.rows.popleft())
-
-
-class HopTap:
-    """Hops that wait to be taken elsewhere. Beyond `rows_max` the newest is dropped."""
-
-    def __init__(self, rows_max: int, hop: Callable[[_Row], Hop]) -> None:
-        self._max = rows_max
-        self._hop = hop
-        self._rows: deque[_Row] = deque()
-        self.dropped = 0
-        """How many had no room."""
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def put(self, row: _Row) -> None:
-        """One more hop."""
-        if len(self._rows) < self._max:
-            self._rows.append(row)
-        else:
-            self.dropped += 1
-
-    def take(self, count: int) -> list[Hop]:
-        """The oldest hops, at most `count`, in the order in which they ended."""
-        rows = self._rows
-        return [self._hop(rows.popleft()) for _ in range(min(count, len(rows)))]
-
-
 class HopStore:
     """Bounds: `hops_kept_max`, `hops_failed_max`, `hop_payload_bytes_max` of each kind, `hops_keep` seconds."""
 
@@ -153,8 +53,8 @@ class HopStore:
         self._keep = protocol.hops_keep
         self._clock = clock
         self._counters = counters
-        self._good = _Shelf(protocol.hops_kept_max, protocol.hop_payload_bytes_max)
-        self._failed = _Shelf(protocol.hops_failed_max, protocol.hop_payload_bytes_max)
+        self._good = Shelf(protocol.hops_kept_max, protocol.hop_payload_bytes_max)
+        self._failed = Shelf(protocol.hops_failed_max, protocol.hop_payload_bytes_max)
         self._since: float | None = None
         self._unplaced = 0
         self.payload_max = 0
@@ -180,7 +80,7 @@ class HopStore:
         """An attempt of a call of this node is over."""
         spec, reply, trace, started = call.spec, call.reply, call.trace, call.attempt_at
         handed = call.state is CallState.ASKED
-        row = _Row(
+        row = Row(
             spec.session_id or trace, trace, started, now, False, call.node, call.parent, call.span, call.id,
             call.attempts, len(spec.path), call.agent, call.capability, (call.asked_at if handed else now) - started,
             0 if reply is None else len(reply.payload), len(spec.payload), code, detail[:DETAIL_MAX] if code else "",
@@ -197,7 +97,7 @@ class HopStore:
         trace, parent = (name, None) if context is None else (context.trace, context.parent)
         query = spec.query
         self._put(
-            _Row(
+            Row(
                 spec.session_id or trace, trace, now, now, False, None, parent, asked_span(name, 1), name, 1,
                 len(spec.path), query.agent or "", query.capability or "", 0.0, 0, len(spec.payload), int(code),
                 detail[:DETAIL_MAX], 0, False, False,
@@ -208,7 +108,7 @@ class HopStore:
         """A request was served, or is given up; `reply` None: nobody waits for one."""
         request, trace = invocation.request, invocation.trace
         started, begun_at = invocation.accepted_at, invocation.begun_at
-        row = _Row(
+        row = Row(
             request.session_id or trace, trace, started, now, True, invocation.node, invocation.parent,
             invocation.span, request.message_id, request.attempt, len(request.path), intern(request.agent),
             intern(request.capability), (now if begun_at is None else begun_at) - started, len(request.payload),
@@ -226,14 +126,14 @@ class HopStore:
         trace = message_id if context is None else context.trace
         parent = asked_span(message_id, attempt) if context is None else context.parent
         self._put(
-            _Row(
+            Row(
                 request.session_id or trace, trace, now, now, True, node, parent, served_span(message_id, attempt),
                 message_id, attempt, len(request.path), intern(request.agent), intern(request.capability), 0.0,
                 len(request.payload), 0, int(code), detail[:DETAIL_MAX],
             )
         )  # fmt: skip
 
-    def _put(self, row: _Row) -> None:
+    def _put(self, row: Row) -> None:
         shelf = self._failed if row.code else self._good
         if row.payload_in is None:
             if shelf.payload_bytes:
@@ -246,11 +146,11 @@ class HopStore:
             for tap in self._taps:
                 tap.put(row)
 
-    def _add_payloads(self, row: _Row, came_in: bytes, went_out: bytes) -> None:
+    def _add_payloads(self, row: Row, came_in: bytes, went_out: bytes) -> None:
         row.payload_in = self._recordable(row, came_in)
         row.payload_out = self._recordable(row, went_out)
 
-    def _recordable(self, row: _Row, payload: bytes) -> bytes:
+    def _recordable(self, row: Row, payload: bytes) -> bytes:
         if self.redact is not None:
             try:
                 payload = bytes(self.redact(row.agent, row.capability, payload))
@@ -272,7 +172,7 @@ class HopStore:
         """The hops that fit, the newest `limit` of them."""
         self.expire(now)
         limit, session = wanted.limit, wanted.session
-        rows: list[_Row] = []
+        rows: list[Row] = []
         count = 0
         for shelf in (self._failed,) if wanted.failed else (self._good, self._failed):
             found = _fitting(shelf.rows, wanted, now)
@@ -293,6 +193,11 @@ class HopStore:
             since=self._wall(since),
             complete_since=self._wall(min(now, complete_since)),
         )
+
+    def trace_of(self, message_id: bytes) -> bytes | None:
+        """The trace of a call that this node has made or served, by its message id."""
+        rows = (row for shelf in (self._good, self._failed) for row in reversed(shelf.rows))
+        return next((row.trace for row in rows if row.message_id == message_id), None)
 
     def sessions_like(self, digits: str) -> list[bytes]:
         """Sessions and traces of this node whose id begins with these hexadecimal digits, at most a few."""
@@ -332,7 +237,7 @@ class HopStore:
             "hops.expired": good.expired + failed.expired,
         }
 
-    def _strays(self, rows: list[_Row], session: bytes) -> list[_Row]:
+    def _strays(self, rows: list[Row], session: bytes) -> list[Row]:
         """Calls that began a trace of their own while one of these was being served here."""
         windows = sorted((row.started, row.ended) for row in rows if row.is_served)[:WINDOWS_MAX]
         if not windows:
@@ -358,7 +263,7 @@ class HopStore:
     def _wall(self, at: float) -> float:
         return self._clock.exactly_at(at)
 
-    def _hop(self, row: _Row) -> Hop:
+    def _hop(self, row: Row) -> Hop:
         return Hop(
             node=self._own,
             side=Side.SERVED if row.is_served else Side.ASKED,
@@ -391,7 +296,7 @@ class HopStore:
 _ENDED, _STARTED = attrgetter("ended"), attrgetter("started", "ended", "is_served")
 
 
-def _fitting(rows: deque[_Row], wanted: HopFilter, now: float) -> list[_Row]:
+def _fitting(rows: deque[Row], wanted: HopFilter, now: float) -> list[Row]:
     """Rows that fit, in the order of their ends; the latest are looked at first, as far back as the age goes."""
     session, capability, agent = wanted.session, wanted.capability, wanted.agent
     since = float("-inf") if wanted.age is None else now - wanted.age
@@ -405,7 +310,3 @@ def _fitting(rows: deque[_Row], wanted: HopFilter, now: float) -> list[_Row]:
             found.append(row)
     found.reverse()
     return found
-
-
-def _payload_bytes(row: _Row) -> int:
-    return len(row.payload_in or b"") + len(row.payload_out or b"")
