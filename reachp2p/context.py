@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Unpack
 
 import trio
 
@@ -15,6 +15,7 @@ from reachp2p.core.ids import NodeId
 if TYPE_CHECKING:
     from reachp2p.runtime.call_stream import CallStream
     from reachp2p.runtime.handlers import InvokeContext
+    from reachp2p.runtime.preferences import Preferences
 
 
 class NoThreadFree(Exception):
@@ -40,6 +41,7 @@ class CallingNode(Protocol):
         policy: str | None = None,
         key: str | None = None,
         idempotency_key: str | None = None,
+        **preferences: Unpack[Preferences],
     ) -> Any:
         """Call an agent on behalf of the call that is being served: within its deadline, and on its path."""
 
@@ -60,6 +62,7 @@ class CallingNode(Protocol):
         policy: str | None = None,
         key: str | None = None,
         idempotency_key: str | None = None,
+        **preferences: Unpack[Preferences],
     ) -> CallStream:
         """The same for a call that is a stream."""
 
@@ -148,6 +151,7 @@ class Context:
         policy: str | None = None,
         key: str | None = None,
         idempotency_key: str | None = None,
+        **preferences: Unpack[Preferences],
     ) -> Any:
         """Call another agent through this node, within what is left of this call's deadline.
 
@@ -166,6 +170,7 @@ class Context:
             policy=policy,
             key=key,
             idempotency_key=idempotency_key,
+            **preferences,
         )
 
     def stream(self, capability: str | None = None, params: Any = None, **options: Any) -> CallStream:

@@ -10,7 +10,7 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from reachp2p._arguments import (
     check_optional_seconds,
@@ -23,6 +23,7 @@ from reachp2p.core.calls.tasks import TaskView
 from reachp2p.core.commands import Lasting, RouteQuery
 from reachp2p.core.events import CallEnded
 from reachp2p.core.ids import MESSAGE_ID_BYTES
+from reachp2p.runtime.preferences import Preferences, check_preferences, split_versions
 from reachp2p.runtime.serving import in_session, served, session_here
 
 if TYPE_CHECKING:  # naming `Node` loads no event loop
@@ -62,18 +63,22 @@ class Calling:
         key: str | None = None,
         idempotency_key: str | None = None,
         traceparent: str | None = None,
+        **preferences: Unpack[Preferences],
     ) -> Any:
         """Call an agent and return its result.
 
-        `agent` and `tags` narrow the choice, `policy` (`random`, `round_robin`, `consistent_hash` with `key`) makes it;
-        without one the rules do (docs/protocol/rules.md), else it is `random`.
+        `capability` or `agent` may say a range of versions: `text.summarize@^1.2`. `agent` and `tags` narrow the
+        choice, `policy` (`random`, `round_robin`, `consistent_hash` with `key`, …) makes it; without one the rules do
+        (docs/protocol/rules.md), else it is `random`. Rarer wishes (`Preferences`): `version` (a range),
+        `release="candidate"` or `"stable"`, `prefer="zone"`, `strict=True` (the owner of `key` or nobody),
+        `fallback` (a list of capabilities and agents to try when nobody can be asked; True: those that a rule names).
         `params` is an object of the JSON data model, or bytes. `timeout` ends the whole call; without one, a call that
         outlasts its synchronous limit goes on as a task, and `StillRunning` has it. `connect_timeout` bounds each wait
         for a link. `traceparent` (W3C) is the trace that the call belongs to; without one it begins one. Raises
         `CallFailed`: its code says how the call ended.
         """
         self._check_running()
-        query = self._query(capability, agent, tags, policy, key)
+        query = self._query(capability, agent, tags, policy, key, preferences)
         options = _call_options(timeout, connect_timeout, idempotency_key)
         return await self._calls.value(
             self._driver, query, params, **options, **self._carried_on(served(), traceparent)
@@ -92,10 +97,11 @@ class Calling:
         policy: str | None = None,
         key: str | None = None,
         idempotency_key: str | None = None,
+        **preferences: Unpack[Preferences],
     ) -> Any:
         """Like `call`, for a handler of this node (`Context.call`): `serving` is the call that it serves."""
         self._check_running()
-        query = self._query(capability, agent, tags, policy, key)
+        query = self._query(capability, agent, tags, policy, key, preferences)
         options = _call_options(timeout, connect_timeout, idempotency_key)
         return await self._calls.value(self._driver, query, params, **options, **self._carried_on(serving))
 
@@ -112,10 +118,11 @@ class Calling:
         key: str | None = None,
         idempotency_key: str | None = None,
         traceparent: str | None = None,
+        **preferences: Unpack[Preferences],
     ) -> tuple[str, bytes, CallEnded]:
         """Like `call`, but returns content type and payload as they came, and how the call ended (node, attempts)."""
         self._check_running()
-        query = self._query(capability, agent, tags, policy, key)
+        query = self._query(capability, agent, tags, policy, key, preferences)
         options = _call_options(timeout, connect_timeout, idempotency_key)
         return await self._calls.call(
             self._driver, query, params, **options, **self._carried_on(served(), traceparent)
@@ -135,6 +142,7 @@ class Calling:
         key: str | None = None,
         idempotency_key: str | None = None,
         traceparent: str | None = None,
+        **preferences: Unpack[Preferences],
     ) -> CallStream:
         """Call an agent whose results or parameters are a stream; the call begins with `async with`.
 
@@ -145,7 +153,7 @@ class Calling:
             served(),
             traceparent,
             params,
-            self._query(capability, agent, tags, policy, key),
+            self._query(capability, agent, tags, policy, key, preferences),
             _call_options(timeout, connect_timeout, idempotency_key),
             idle_timeout,
         )
@@ -164,13 +172,14 @@ class Calling:
         policy: str | None = None,
         key: str | None = None,
         idempotency_key: str | None = None,
+        **preferences: Unpack[Preferences],
     ) -> CallStream:
         """Like `stream`, for a handler of this node (`Context.stream`): `serving` is the call that it serves."""
         return self._stream(
             serving,
             None,
             params,
-            self._query(capability, agent, tags, policy, key),
+            self._query(capability, agent, tags, policy, key, preferences),
             _call_options(timeout, connect_timeout, idempotency_key),
             idle_timeout,
         )
@@ -205,6 +214,7 @@ class Calling:
         key: str | None = None,
         idempotency_key: str | None = None,
         traceparent: str | None = None,
+        **preferences: Unpack[Preferences],
     ) -> Task:
         """Like `call`, but returns at once: the call is a task, whose result can be asked for again and again.
 
@@ -214,7 +224,7 @@ class Calling:
         from reachp2p.runtime.tasks import Task
 
         self._check_running()
-        query = self._query(capability, agent, tags, policy, key)
+        query = self._query(capability, agent, tags, policy, key, preferences)
         options = _call_options(timeout, connect_timeout, idempotency_key)
         carried = self._carried_on(served(), traceparent) | {"lasting": Lasting.TASK}
         carried.pop("within", None)
@@ -278,13 +288,20 @@ class Calling:
         tags: Mapping[str, str] | None,
         policy: str | None,
         key: str | None,
+        preferences: Preferences,
     ) -> RouteQuery:
+        wishes = check_preferences(preferences, "a call")
+        capability = check_optional_text("capability", capability, "text.summarize")
+        agent = check_optional_text("agent", agent, "nlp/summarizer")
+        if "@" in (capability or "") or "@" in (agent or ""):
+            capability, agent, wishes["version"] = split_versions(capability, agent, wishes.get("version"))
         return RouteQuery(
-            agent=check_optional_text("agent", agent, "nlp/summarizer"),
-            capability=check_optional_text("capability", capability, "text.summarize"),
+            agent=agent,
+            capability=capability,
             tags=check_tags("tags", tags),
             policy=check_optional_text("policy", policy, "round_robin"),
             key=check_optional_text("key", key, "customer-17"),
+            **wishes,
         )
 
 

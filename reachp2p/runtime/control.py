@@ -372,8 +372,10 @@ def _route(args: Args) -> dict[str, Any]:
     tags = args.get("tags") or {}
     if not isinstance(tags, dict) or not all(isinstance(one, str) for one in [*tags, *tags.values()]):
         raise ConfigurationInvalid("tags must be an object of texts")
-    route: dict[str, Any] = {name: _text(args, name) for name in ("capability", "agent", "key")}
-    return {**route, "policy": _text(args, "policy"), "tags": tags}
+    names = ("capability", "agent", "key", "policy", "version", "release", "prefer")
+    route: dict[str, Any] = {name: _text(args, name) for name in names}
+    wishes = {name: args[name] for name in ("strict", "fallback") if args.get(name) is not None}
+    return {**route, **wishes, "tags": tags}
 
 
 def _text(args: Args, name: str) -> str | None:

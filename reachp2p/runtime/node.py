@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from reachp2p._arguments import (
     check_kind,
@@ -44,6 +44,7 @@ from reachp2p.runtime.event_log import EventLog
 from reachp2p.runtime.exporting import check_recording
 from reachp2p.runtime.governed import Governed
 from reachp2p.runtime.options import check_options
+from reachp2p.runtime.preferences import Preferences
 from reachp2p.runtime.publishing import Publishing
 from reachp2p.runtime.tracing import Gatherer, Tracing
 
@@ -346,9 +347,11 @@ class Node(Calling, Publishing, Tracing, Governed):
         tags: Mapping[str, str] | None = None,
         policy: str | None = None,
         key: str | None = None,
+        **preferences: Unpack[Preferences],
     ) -> Explanation:
         """Why a call would go where it would go."""
-        return self._driver.engine.explain(self._query(capability, agent, tags, policy, key))
+        query = self._query(capability, agent, tags, policy, key, preferences)
+        return self._driver.engine.explain(query)
 
     def events(self, *, with_calls: bool = False) -> EventStream:
         """News from now on, as an async iterator that ends with the node. `with_calls` adds the end of every call."""

@@ -233,7 +233,7 @@ def test_a_call_prints_its_result_and_says_who_answered(
     assert json.loads(run("call", "text.shout", "@params.json", "--node", "seed")[1]) == {"text": "FILE!"}
     monkeypatch.setattr("sys.stdin", io.StringIO('{"text": "stdin"}'))
     assert json.loads(run("call", "text.shout", "-", "--node", "seed")[1]) == {"text": "STDIN!"}
-    assert json.loads(run("call", "text.echo", "--node", "seed")[1]) is None
+    assert json.loads(run("call", "text.echo@^1.2", "--prefer", "zone", "--node", "seed")[1]) is None
 
 
 @pytest.mark.usefixtures("wait_for_agent")

@@ -21,9 +21,11 @@ from reachp2p_node.cli.json_argument import read_json
 from reachp2p_node.cli.options import (
     AdvertiseOption,
     AgentOption,
+    AllowFallbackFlag,
     CapabilityArgument,
     ClusterOption,
     ConfigOption,
+    FallbackOption,
     HostOption,
     JsonFlag,
     KeyOption,
@@ -33,6 +35,8 @@ from reachp2p_node.cli.options import (
     OwnStateOption,
     PolicyOption,
     PortOption,
+    PreferOption,
+    ReleaseOption,
     RulesOption,
     SeedOption,
     StateOption,
@@ -236,6 +240,10 @@ def call(
     tag: TagOption = None,
     policy: PolicyOption = None,
     key: KeyOption = None,
+    prefer: PreferOption = None,
+    release: ReleaseOption = None,
+    fallback: FallbackOption = None,
+    allow_fallback: AllowFallbackFlag = False,
     idempotency_key: Annotated[
         str | None,
         typer.Option(
@@ -267,6 +275,7 @@ def call(
         )
     args = {
         "capability": capability, "agent": agent, "timeout": timeout, "tags": _tags(tag), "policy": policy, "key": key,
+        "prefer": prefer, "release": release, "fallback": _fallback(fallback, allow_fallback),
         "idempotency_key": idempotency_key, "params": read_json(params),
     }  # fmt: skip
     if submit:
@@ -282,6 +291,10 @@ def explain(
     tag: TagOption = None,
     policy: PolicyOption = None,
     key: KeyOption = None,
+    prefer: PreferOption = None,
+    release: ReleaseOption = None,
+    fallback: FallbackOption = None,
+    allow_fallback: AllowFallbackFlag = False,
     node: NodeOption = None,
     state: StateOption = None,
     as_json: JsonFlag = False,
@@ -295,7 +308,10 @@ def explain(
     """
     from reachp2p_node.cli.questions import show_explanation
 
-    args = {"capability": capability, "agent": agent, "tags": _tags(tag), "policy": policy, "key": key}
+    args = {
+        "capability": capability, "agent": agent, "tags": _tags(tag), "policy": policy, "key": key, "prefer": prefer,
+        "release": release, "fallback": _fallback(fallback, allow_fallback),
+    }  # fmt: skip
     return show_explanation(args, node, state, as_json=as_json)
 
 
@@ -423,3 +439,8 @@ def _tags(given: list[str] | None) -> dict[str, str]:
             raise typer.BadParameter(f"{text!r}: write KEY=VALUE, as in env=prod", param_hint="--tag")
         tags[key] = value
     return tags
+
+
+def _fallback(given: list[str] | None, allowed: bool) -> list[str] | bool | None:
+    """What `--fallback` and `--allow-fallback` say: True stands for what rules name."""
+    return given or (True if allowed else None)

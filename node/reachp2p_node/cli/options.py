@@ -31,7 +31,10 @@ StateOption = Annotated[
     ),
 ]
 CapabilityArgument = Annotated[
-    str, typer.Argument(metavar="CAPABILITY", help="What is wanted, such as text.summarize.")
+    str,
+    typer.Argument(
+        metavar="CAPABILITY", help="What is wanted, such as text.summarize or text.summarize@^1.2."
+    ),
 ]
 GatherTimeoutOption = Annotated[
     float,
@@ -56,6 +59,28 @@ PolicyOption = Annotated[
 ]
 KeyOption = Annotated[
     str | None, typer.Option("--key", metavar="TEXT", help="Equal keys go to one instance (consistent_hash).")
+]
+
+PreferOption = Annotated[
+    str | None,
+    typer.Option("--prefer", metavar="zone", help="Instances in the zone of the calling node first."),
+]
+ReleaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--release", metavar="NAME", help="candidate: a canary on request; stable: never a candidate."
+    ),
+]
+FallbackOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fallback",
+        metavar="TARGET",
+        help="A capability or agent to try if nobody can be asked. Can be repeated.",
+    ),
+]
+AllowFallbackFlag = Annotated[
+    bool, typer.Option("--allow-fallback", help="Those that rules name may be tried, too.")
 ]
 
 # Options of the commands that run a node; each is also a key of reachp2p.toml and an environment variable REACHP2P_….
