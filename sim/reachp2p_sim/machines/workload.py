@@ -130,13 +130,13 @@ class Application:
         host = self.host
         host.world.ledger.invoked += 1
         host.world.invoked(host, invoke)
-        self._running[invoke.invocation] = invoke
         handler = self._handler(invoke.agent)
         if invoke.stream:
             self._streaming.serve(
                 invoke.invocation, Yielding(handler.items, handler.item_bytes, handler.service_time)
             )
             return
+        self._running[invoke.invocation] = invoke
         chance = host.world.chance("handlers", host)
         service_time = handler.draw(chance)
         luck = chance.random()
