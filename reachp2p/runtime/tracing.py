@@ -107,8 +107,9 @@ class Tracing:
     async def trace(self, session: bytes | str, *, timeout: float = GATHER_TIMEOUT) -> Trace:  # noqa: ASYNC109 (as above)
         """Gather the hops of a session or trace from the nodes that took part.
 
-        `session` is its id or the 32 hexadecimal digits of it; 8 or more are enough for one whose hops this node has. The
-        id of a call that this node has made or served (`CallEnded.call`, `Context.message_id`) stands for its trace.
+        `session` is its id or the 32 hexadecimal digits of it; 8 or more are enough for one whose hops this node has.
+        The id of a call that this node has made or served (`CallEnded.call`, `Context.message_id`) stands for its
+        trace.
         What can be had within `timeout` seconds is returned; `missing` names who has not answered.
         """
         self._check_running()
