@@ -11,6 +11,8 @@ from reachp2p_sim.measuring.budgets import healing
 from reachp2p_sim.world.agreement import converged
 from reachp2p_sim.world.world import World, halves
 
+from reachp2p.errors import LocalProtocolError
+
 RETRY: dict[str, Any] = {"rule": [{"name": "once", "retry": False}]}
 ZONE: dict[str, Any] = {"rule": [{"prefer": "zone"}]}
 
@@ -125,6 +127,51 @@ def test_a_node_that_was_away_while_rules_changed_has_them_when_it_is_back() -> 
     world.restart(hosts[5])
     world.run_until(all_have([hosts[5]], "zone"), limit=5, every=0.05)
     assert len(history(hosts[5])) == 2
+
+
+def test_rules_reach_everybody_through_nodes_of_the_next_release_and_back() -> None:
+    world, hosts = grown(seed=29, count=6)
+    world.crash(*hosts[:3])
+    world.upgrade(*hosts[:3])
+    world.restart(*hosts[:3])
+    world.run_until(converged, limit=30)
+    apply(hosts[0], RETRY)
+    world.run_until(all_have(hosts, "retry = false"), limit=5, every=0.05)
+    world.crash(hosts[5])
+    apply(hosts[4], ZONE)
+    world.run(20)
+    world.restart(hosts[5])
+    world.run_until(all_have(hosts, "zone"), limit=5, every=0.05)
+
+
+def test_rules_travel_alike_without_the_codec() -> None:
+    times = []
+    for codec in ("on", "off"):
+        world = World(30, codec=codec)  # type: ignore[arg-type]  # one of its two
+        hosts = world.add_nodes(8, within=1.0)
+        world.run(3)
+        large = {
+            "rule": [
+                {"name": f"rule {n}", "match": {"tags": {"env": "x" * 200}}, "retry": True}
+                for n in range(100)
+            ]
+        }
+        apply(hosts[0], large)
+        times.append(world.run_until(all_have(hosts, "rule 99"), limit=5, every=0.05))
+    assert times[0] == times[1]
+
+
+def test_nothing_is_applied_before_the_node_runs() -> None:
+    world = World(31)
+    (host,) = world.add_nodes(1)
+    with pytest.raises(LocalProtocolError, match="while this node runs"):
+        host.engine.apply_rules(RETRY, "", host.now)
+    assert host.engine.rules().history == ()
+    assert host.engine.set_own_rules(RETRY, "rules.toml", host.now)
+    world.run(2)
+    own = host.engine.rules().own
+    assert own is not None
+    assert own.toml.endswith("retry = false\n")
 
 
 def test_twenty_applied_in_a_row_leave_the_last_sixteen_everywhere() -> None:

@@ -220,6 +220,8 @@ class Attempts:
         if executed:
             code = ErrorCode.OUTCOME_UNKNOWN
             why = "there is no other instance to ask" if call.repeatable else "it is not declared repeatable"
+            if call.repeatable and call.ruling.retry is False:
+                why = "a rule allows no second attempt"
             detail = f"{detail}; it may have been executed, and {why}"
         self._ends.end(call, code, detail, now)
 

@@ -101,6 +101,7 @@ def test_a_lost_repeatable_call_without_a_retry_ends_as_outcome_unknown() -> Non
     world.kill(b)
     world.sleep(40)
     assert a.end_of(call).code == ErrorCode.OUTCOME_UNKNOWN
+    assert a.end_of(call).detail.endswith("it may have been executed, and a rule allows no second attempt")
     assert not c.invoked
 
 
