@@ -11,8 +11,8 @@ Probes bring round trips and coordinates, and nearest-first routing asks for dis
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from math import hypot, isfinite, sqrt
-from statistics import median
 
 from reachp2p.core.coordinates.coordinate import (
     DIMENSIONS,
@@ -169,3 +169,10 @@ class Vivaldi:
         if length <= TOUCHING:
             return [1.0] + [0.0] * (self._dimensions - 1)
         return [part / length for part in parts]
+
+
+def median(values: Collection[float]) -> float:
+    """The middle one, or the mean of the two in the middle. (`statistics` would load ten modules for it.)"""
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
