@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import inf
 
+from msgspec.structs import replace
+
 from reachp2p.core.calls.attempts import Attempts
 from reachp2p.core.calls.call import LOCAL, REFUSALS_WORTH_A_RETRY, Call, CallDue, CallState
 from reachp2p.core.calls.callee import Callee
@@ -122,6 +124,9 @@ class Caller:
         if not self._rules.is_empty:
             session = spec.session_id.hex() if spec.session_id is not None else None
             query, ruling = self._rules.settle(query, session, spec.path[-1] if spec.path else None)
+        if spec.idempotency_key is not None and query.policy is None and query.key is None:
+            # Only the instance that has executed it knows the key: whoever asks again is to meet the same one.
+            query = replace(query, policy="consistent_hash", key=spec.idempotency_key)
         pick = self._router.route(query, (), now)
         instance = pick.instance
         capability = capability_of(pick.query, instance)

@@ -10,7 +10,7 @@ from reachp2p.core.calls import dedupe
 from reachp2p.core.calls.dedupe import KEEP, DedupeDue
 from reachp2p.core.commands import InvokeResult, Lasting, RouteQuery
 from reachp2p.errors import ErrorCode
-from tests.unit.calls.world import AGENT, Node, World
+from tests.unit.calls.world import AGENT, CAPABILITY, Node, World
 from tests.unit.links.pair import life
 
 
@@ -228,7 +228,25 @@ def test_an_agent_that_is_owned_no_more_hands_back_all_who_wait_for_one_end() ->
     assert nothing_left(a, b)
 
 
-# At the caller: a lost link
+# At the caller: the same instance, and a lost link
+
+
+@pytest.mark.parametrize(
+    ("query", "policy", "key"),
+    [
+        ({}, "consistent_hash", "order-4711"),
+        ({"policy": "random"}, "random", None),
+        ({"key": "customer-17"}, None, "customer-17"),
+    ],
+)
+def test_whoever_asks_again_meets_the_same_instance_unless_the_caller_chooses_otherwise(
+    query: dict[str, Any], policy: str | None, key: str | None
+) -> None:
+    _, a, _ = pair()
+    call = ask(a, "order-4711", query=RouteQuery(capability=CAPABILITY, **query))
+    pending = a.caller._pending.get(call)
+    assert pending is not None
+    assert (pending.query.policy, pending.query.key) == (policy, key)
 
 
 @pytest.mark.parametrize("repeatable", [False, True])
