@@ -494,6 +494,8 @@ def test_each_program_tells_its_version(function: str) -> None:
         "members",
         "agents",
         "call",
+        "trace",
+        "sessions",
         "publish",
         "subscribe",
         "leave",

@@ -20,7 +20,7 @@ def publish(
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> None:
-    """Publish an event to whoever subscribes to its topic.
+    """Publish an event to all that subscribe to it.
 
     A running node of yours publishes it, and says to how many nodes it was sent.
 

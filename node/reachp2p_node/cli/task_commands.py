@@ -21,7 +21,7 @@ def task(
     state: StateOption = None,
     as_json: JsonFlag = False,
 ) -> int:
-    """Ask what became of a task, and print its result once it is done.
+    """Print the result of a task, or how far it is.
 
     A call that takes longer than its caller waits goes on as a task, and `reachp2p call --submit` makes one at once.
     The node that made the call keeps it, and how it ended for 10 minutes. The exit code is 0 if the task is done or
