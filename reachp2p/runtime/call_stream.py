@@ -87,7 +87,7 @@ class CallStream:
     async def __anext__(self) -> Any:
         """The next result, as a value of the JSON data model, or bytes."""
         port = self._entered()
-        await trio.lowlevel.checkpoint()
+        await port.take_turn()
         while not self._is_over:
             item = port.take_nowait()
             if isinstance(item, StreamItem):
