@@ -243,6 +243,7 @@ class Attempts:
             self.withdraw(call, now)
         self._router.end(call.pick, code, now)
         instance = pick.instance
+        pick.is_stream = call.spec.stream
         call.pick = pick
         if call.state is CallState.LINKING:
             self._counters.add("calls.passed_over")  # it has seen nothing of this call

@@ -85,7 +85,7 @@ class Callee:
         self._is_draining = False
         self._is_paused = False
         self._is_stopped = False
-        streams.callee = self
+        streams.wire_callee(self)
 
     # Inputs
 
@@ -159,7 +159,7 @@ class Callee:
             self._counters.add("calls.result_discarded")  # its request has ended before
             return
         self.invocations.finish(invocation, InvocationInput.RETURNED)
-        if invocation.begun_at is not None:
+        if invocation.begun_at is not None and not invocation.request.stream:
             self._load.on_served(now - invocation.begun_at)
         self._counters.add("calls.served" if result.code == 0 else f"calls.serving_failed.{int(result.code)}")
         self.invocations.answer(

@@ -104,8 +104,7 @@ class Caller:
         )
         self._is_draining = False
         callee.invocations.answer_locally = self._on_known_reply
-        streams.caller = self
-        streams.on_reply = self._on_known_reply
+        streams.wire_caller(self, self._on_known_reply)
 
     # Commands
 
@@ -132,6 +131,7 @@ class Caller:
         capability = capability_of(pick.query, instance)
         info = instance.info.capabilities[capability]
         check_stream(spec, capability, info.stream)
+        pick.is_stream = spec.stream
         times = times_of(spec, info, instance, self._protocol, ruling.timeouts)
         call = Call(
             id=self._entropy.token(MESSAGE_ID_BYTES),

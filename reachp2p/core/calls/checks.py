@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reachp2p.core.commands import CallSpec, RouteQuery, StreamKind
+from reachp2p.core.commands import CallSpec, Lasting, RouteQuery, StreamKind
 from reachp2p.core.ids import MESSAGE_ID_BYTES
 from reachp2p.core.routing.failure import RouteFailed
 from reachp2p.core.routing.instance import Instance
@@ -55,11 +55,16 @@ def capability_of(query: RouteQuery, instance: Instance) -> str:
 
 
 def check_stream(spec: CallSpec, capability: str, kind: StreamKind) -> None:
-    """Raise `CallFailed` (1405) if a call streams and its capability does not, or the reverse."""
+    """Raise `CallFailed` (1405) if a call streams and its capability does not, or the reverse; or streams as a task."""
     if spec.stream and not kind:
         raise CallFailed(
             ErrorCode.SCHEMA_MISMATCH,
             f"{capability!r} takes one set of parameters and returns one result: use call(), not stream()",
+        )
+    if spec.stream and spec.lasting is Lasting.TASK:
+        raise CallFailed(
+            ErrorCode.SCHEMA_MISMATCH,
+            f"{capability!r} streams: somebody has to take its items, so it is no task",
         )
     if kind and not spec.stream:
         raise CallFailed(ErrorCode.SCHEMA_MISMATCH, f"{capability!r} streams: use stream(), not call()")

@@ -23,3 +23,5 @@ class Pick(msgspec.Struct, eq=False):
     traffic: Traffic | None = None
     """While the attempt is in flight."""
     started_at: float = 0.0
+    is_stream: bool = False
+    """How long it takes says nothing about the instance: its consumer may be slow."""

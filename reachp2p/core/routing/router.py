@@ -165,7 +165,8 @@ class Router:
                 self._breakers.on_abandoned(traffic)
             return
         failed = code != 0
-        traffic.measure(now - pick.started_at, now, failed=failed)
+        if not pick.is_stream:
+            traffic.measure(now - pick.started_at, now, failed=failed)
         if self._breakers is not None:
             self._breakers.on_ended(traffic, failed, now)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reachp2p.core.commands import CallSpec, Flow, RouteQuery, StreamKind
+from reachp2p.core.commands import CallSpec, Flow, Lasting, RouteQuery, StreamKind
 from reachp2p.core.settings import Protocol
 from reachp2p.core.wire.messages import Reply, Request, StreamCredit, StreamEnd, StreamItem, StreamResume
 from reachp2p.errors import CallFailed, ErrorCode, InvalidIdentifier, LocalProtocolError
@@ -508,6 +508,9 @@ def test_calling_what_streams_and_streaming_what_does_not_are_clear_errors() -> 
         a.caller.call(
             CallSpec(query=RouteQuery(capability="test.plain"), payload=b"", stream=True), world.now
         )
+    task = CallSpec(query=RouteQuery(capability=CAPABILITY), payload=b"", stream=True, lasting=Lasting.TASK)
+    with pytest.raises(CallFailed, match="it is no task"):
+        a.caller.call(task, world.now)
     assert nothing_left(a, b)
 
 

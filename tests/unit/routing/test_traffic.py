@@ -55,6 +55,16 @@ def test_attempts_are_in_flight_from_their_start_to_their_end(desk: Any) -> None
     assert desk.router.measures.traffic.entries[key].latency == 0.5
 
 
+def test_how_long_a_stream_takes_says_nothing(desk: Any) -> None:
+    desk.offer(1)
+    pick = desk.router.route(desk.query())
+    pick.is_stream = True
+    desk.router.start(pick, 1.0)
+    traffic = pick.traffic
+    desk.router.end(pick, 0, 500.0)
+    assert (traffic.in_flight, traffic.latency, traffic.peak) == (0, None, None)
+
+
 def test_a_pick_that_was_never_started_needs_no_end(desk: Any) -> None:
     desk.offer(1)
     desk.router.end(desk.router.route(desk.query()), 1403, 1.0)
