@@ -254,7 +254,7 @@ class Invocations:
             assert self.answer_locally is not None, "only a caller makes local calls"
             self.answer_locally(reply, now)
         else:
-            report = self._load.report(now)
+            report = self._load.report_to(node, now)
             if report is not None:
                 reply = replace(reply, extensions={LOAD_EXTENSION: report.write()})
             self.waiting_replies.send(link, node, life, reply, deadline, now)

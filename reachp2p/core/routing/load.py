@@ -42,6 +42,11 @@ SERVED_MAX = 128
 """Durations that the 95th percentile is taken of."""
 P95_AGE = 0.5
 """Seconds for which it is not worked out again."""
+TOLD_EVERY = 0.001
+"""Seconds between two reports with replies to one node, at least."""
+TOLD_MAX = 1_024
+"""Nodes of which is remembered when they were told last; beyond it all are forgotten, and told once more."""
+_LONG_AGO = float("-inf")
 TOLD_FOR = 60.0
 """Seconds after its last request for which a node still tells its load: before, and later, it has none."""
 
@@ -225,6 +230,8 @@ class OwnLoad:
         self._p95 = 0.0
         self._p95_at = float("-inf")
         self._asked_at = float("-inf")
+        self._told: dict[NodeId, float] = {}
+        """When each of those that ask was told last."""
         self.cpu: int | None = None
         """Percent of the processors that this node may use, measured by its driver."""
         self.numbers: Callable[[], tuple[int, int]] = lambda: (0, 0)
@@ -237,6 +244,16 @@ class OwnLoad:
     def on_served(self, seconds: float) -> None:
         """A handler took so long."""
         self._served.append(seconds)
+
+    def report_to(self, node: NodeId, now: float) -> LoadReport | None:
+        """The next report for whoever has asked for a call, or None if there is nothing to tell, or it has been told a
+        moment ago: at thousands of replies a second a report on each would say nothing new."""
+        if not self._is_told or now - self._told.get(node, _LONG_AGO) < TOLD_EVERY:
+            return None
+        if len(self._told) >= TOLD_MAX and node not in self._told:
+            self._told.clear()
+        self._told[node] = now
+        return self.report(now)
 
     def report(self, now: float) -> LoadReport | None:
         """The next report, or None if there is nothing to tell."""

@@ -229,3 +229,18 @@ def test_nobody_is_told_unless_the_settings_say_so() -> None:
     own = OwnLoad(is_told=False)
     own.on_request(0.0)
     assert own.report(0.0) is None
+
+
+def test_replies_to_one_node_bring_a_report_each_millisecond_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TOLD_MAX", 2)
+    own = OwnLoad(is_told=True)
+    own.on_request(0.0)
+    one, two, three = (Desk.node(number) for number in (1, 2, 3))
+    told = [
+        own.report_to(node, now) is not None
+        for node, now in ((one, 0.0), (one, 0.0009), (two, 0.0009), (one, 0.002))
+    ]
+    assert told == [True, False, True, True]
+    assert own.report_to(three, 0.002) is not None
+    assert own.report_to(one, 0.002) is not None, "beyond the bound all are forgotten, and told once more"
+    assert OwnLoad(is_told=False).report_to(one, 9.0) is None
