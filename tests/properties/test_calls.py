@@ -10,13 +10,16 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from reachp2p.core.commands import InvokeResult, RouteQuery
+from reachp2p.core.commands import InvokeResult, Lasting, RouteQuery
 from reachp2p.core.settings import Protocol
 from reachp2p.errors import CallFailed, ErrorCode
 from tests.unit.calls.world import Node, World
 from tests.unit.links.pair import life
 
-PROTOCOL = Protocol(payload_max=40_000, invocations_max=5, pending_calls_max=12, link_queue_max=120_000)
+PROTOCOL = Protocol(
+    payload_max=40_000, invocations_max=5, pending_calls_max=12, link_queue_max=120_000,
+    call_timeout=3.0, task_timeout=35.0, tasks_max=4, task_keep=15.0,
+)  # fmt: skip
 TIMEOUT_MAX = 40.0
 NODES = st.integers(0, 2)
 ENDS = {
@@ -49,8 +52,11 @@ class Calls(RuleBasedStateMachine):
         size=st.sampled_from([10, 10, 10, 30_000]),
         timeout=st.floats(0.01, TIMEOUT_MAX),
         key=st.sampled_from([None, None, "own", "shared", "shared"]),
+        lasting=st.sampled_from([Lasting.END, Lasting.END, Lasting.OUTLAST, Lasting.TASK]),
     )
-    def call(self, caller: int, repeatable: bool, size: int, timeout: float, key: str | None) -> None:
+    def call(
+        self, caller: int, repeatable: bool, size: int, timeout: float, key: str | None, lasting: Lasting
+    ) -> None:
         if key == "shared":  # all of one node, so that they meet
             caller, repeatable = 0, False
         node = self.nodes[caller]
@@ -62,7 +68,13 @@ class Calls(RuleBasedStateMachine):
             question = key.encode()
         query = RouteQuery(capability="test.again" if repeatable else "test.once")
         try:
-            call = node.call(question, query=query, timeout=timeout, idempotency_key=key)
+            call = node.call(
+                question,
+                query=query,
+                timeout=None if lasting is Lasting.OUTLAST else timeout,
+                idempotency_key=key,
+                lasting=lasting,
+            )
         except CallFailed as failed:
             refusal = failed.code
         else:
@@ -179,6 +191,13 @@ class Calls(RuleBasedStateMachine):
             assert started <= (2 if repeatable else 1)
 
     @invariant()
+    def a_task_says_how_its_call_has_ended(self) -> None:
+        for node in self.nodes:
+            for task in node.caller.tasks.all():
+                ends = [event for event in node.ended if event.call == task.id]
+                assert ([] if task.ended is None else [task.ended]) == ends
+
+    @invariant()
     def a_key_is_executed_once_at_each_instance(self) -> None:
         for node in self.nodes:
             seen = [
@@ -200,6 +219,7 @@ class Calls(RuleBasedStateMachine):
         for node in self.nodes:
             assert len(node.running) <= PROTOCOL.invocations_max
             assert node.caller.pending <= PROTOCOL.pending_calls_max
+            assert len(node.caller.tasks) <= PROTOCOL.tasks_max
             assert node.callee.gauges()["calls.running"] == len(node.running)
 
     def teardown(self) -> None:
@@ -210,7 +230,9 @@ class Calls(RuleBasedStateMachine):
             assert ended.code in ENDS
             assert ended.payload == (question if ended.code == 0 else b"")
             assert 1 <= ended.attempts <= len(self.nodes)
+        self.world.sleep(PROTOCOL.task_keep)
         for node in self.nodes:
+            assert len(node.caller.tasks) == node.caller.tasks.result_bytes == 0
             assert node.leftovers == {}
             assert node.running == {}
 
