@@ -1,12 +1,12 @@
 """How the rules of a cluster reach every node, also after their author has gone (docs/protocol/rules.md).
 
-    gossip       RulesNotice: there is this record          ->  RulesWant over a link, to whoever said so
+    gossip, link RulesNotice: there is this record          ->  RulesWant over a link, to whoever said so
     exchange     SyncOffer with a summary of the book       ->  RulesList, if that of the other side differs
     RulesList    what the sender holds                      ->  RulesWant for what we lack, RulesBodies of what it lacks
     RulesWant    digests                                    ->  RulesBodies
 
-A record that is new here is told on; so gossip brings it to everybody within moments, and anti-entropy to whoever was
-away. Any node that holds it can hand it on: nobody is asked for what it has signed itself.
+A record that is new here is told on; so it reaches everybody who is connected within moments, and anti-entropy brings
+it to whoever was away. Any node that holds it can hand it on: nobody is asked for what it has signed itself.
 """
 
 from __future__ import annotations
@@ -83,10 +83,18 @@ class RuleSpreading:
         """By digest."""
 
     def tell(self, record: Checked[RulesRecord]) -> None:
-        """Let the news of a record circulate."""
+        """Let the news of a record circulate, and tell whoever there is a link to.
+
+        Gossip is quick, and misses somebody now and then, most of all in a small part of a cluster that still gossips
+        to those it has lost. Links miss nobody: each node has one to its next successors.
+        """
         entry = entry_of(record)
         notice = RulesNotice(version=entry.version, author=entry.author, digest=entry.digest)
         self._queue.put(Kind.RULES, entry.digest, self._codec.encode(notice))
+        for node in self._links.linked():
+            link = self._links.link_to(node)
+            if link is not None:
+                self._links.send(link, notice)
 
     def extensions(self) -> Extensions:
         """What an offer of an exchange says of our book: nothing while it is empty."""

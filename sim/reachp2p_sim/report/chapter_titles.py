@@ -44,7 +44,14 @@ from reachp2p_sim.steps.processes import (
     Upgrade,
 )
 from reachp2p_sim.steps.story import DeclareCore, Expect, Run
-from reachp2p_sim.steps.work import CallAtRate, CallLoop, ChangeHandlers, OfferAgent, WithdrawAgent
+from reachp2p_sim.steps.work import (
+    ApplyRules,
+    CallAtRate,
+    CallLoop,
+    ChangeHandlers,
+    OfferAgent,
+    WithdrawAgent,
+)
 from reachp2p_sim.world.world import Performed
 
 TOGETHER = 0.05
@@ -240,6 +247,8 @@ def sentence(step: Step) -> str:
             return "all dials get through again"
         case Block(hosts=hosts):
             return f"{_who(hosts)} {_verb(hosts, 'block')} right before sending and after receiving"
+        case ApplyRules(hosts=hosts):
+            return f"{_who(hosts)} {_verb(hosts, 'apply', 'applies')} rules to the whole cluster"
         case ChangeHandlers(hosts=hosts, agent=agent):
             return f"the handlers of {agent} behave otherwise on {_who(hosts)}"
         case SlowDown(hosts=hosts, service_time=service_time):

@@ -25,6 +25,7 @@ from reachp2p_sim.scenarios import (
     pools,
     random_faults,
     restarts,
+    rules,
     shapes,
     weather,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "pools",
     "random_faults",
     "restarts",
+    "rules",
     "shapes",
     "weather",
 ]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from math import inf
+from tomllib import loads
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from msgspec import Meta
 
 from reachp2p.core.commands import AgentSpec, CapabilitySpec, Rate, RouteQuery, StreamKind
+from reachp2p.core.routing.policies import BUILT_IN
 from reachp2p.core.routing.release import CANDIDATE, RELEASE_TAG
+from reachp2p.core.routing.rule_reading import read_rules
 from reachp2p_sim.machines.callers import Keys, Loop
 from reachp2p_sim.machines.handlers import Handler, Offer, ServiceTimes
 from reachp2p_sim.steps.base import Step
@@ -103,6 +106,27 @@ class ChangeHandlers(Step, frozen=True, kw_only=True):
         handler = Handler(self.service_time, self.fails, self.hangs, times=self.times, calls=self.calls)
         for host in hosts:
             host.application.change_handler(self.agent, handler)
+
+
+class ApplyRules(Step, frozen=True, kw_only=True):
+    """Apply routing rules, the text of a TOML file, to the whole cluster: each of these nodes signs them."""
+
+    hosts: Selection
+    rules: str
+
+    machines: ClassVar[tuple[str, ...]] = ("hosts",)
+    disturbs: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Refuse rules that nobody could apply."""
+        read_rules(loads(self.rules), BUILT_IN)
+
+    def perform(self, world: World) -> None:
+        """Those that run."""
+        for host in world.hosts(self.hosts):
+            if host.is_running:
+                host.engine.apply_rules(loads(self.rules), "", host.now)
+                host.settle()
 
 
 class WithdrawAgent(Step, frozen=True, kw_only=True):

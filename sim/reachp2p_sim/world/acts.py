@@ -50,7 +50,15 @@ from reachp2p_sim.steps.processes import (
 )
 from reachp2p_sim.steps.selection import StepImpossible
 from reachp2p_sim.steps.story import DeclareCore
-from reachp2p_sim.steps.work import AGENT, CallAtRate, CallLoop, ChangeHandlers, OfferAgent, WithdrawAgent
+from reachp2p_sim.steps.work import (
+    AGENT,
+    ApplyRules,
+    CallAtRate,
+    CallLoop,
+    ChangeHandlers,
+    OfferAgent,
+    WithdrawAgent,
+)
 
 SEEDS = "seeds"
 """The name under which nodes look for their seed nodes."""
@@ -206,6 +214,10 @@ class Acts(ABC):
     def change_handlers(self, *hosts: Host, **how: Any) -> None:
         """Let handlers behave otherwise from now on; the keywords are those of `ChangeHandlers`."""
         self.perform(ChangeHandlers(hosts=_names(hosts), **how))
+
+    def apply_rules(self, *hosts: Host, rules: str) -> None:
+        """Let nodes apply routing rules, the text of a TOML file, to the whole cluster."""
+        self.perform(ApplyRules(hosts=_names(hosts), rules=rules))
 
     # Network
 

@@ -44,6 +44,9 @@ class FakeLinks:
         self.sent: list[tuple[LinkId, Message]] = []
         self.dialled: list[NodeId] = []
 
+    def linked(self) -> list[NodeId]:
+        return list(self.open)
+
     def link_to(self, node: NodeId) -> LinkId | None:
         return self.open.get(node)
 
@@ -104,6 +107,7 @@ def test_what_is_told_of_is_asked_for_at_once_where_there_is_a_link() -> None:
     desk.spreading.on_notice(notice, node_id(2), 0.0)
     assert desk.take() == [(LINK, RulesWant(digests=[record.digest]))]
     desk.spreading.on_bodies(RulesBodies(records=[record.data]), 0.1, spreads=False)
+    assert desk.take() == [(LINK, notice)]  # told on, on every link
     assert desk.node.keeper.book.newest is not None
     assert desk.queue.keys(Kind.RULES) == [record.digest]  # news for others
     desk.spreading.on_notice(notice, node_id(3), 0.2)
