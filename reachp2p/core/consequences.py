@@ -76,6 +76,7 @@ class Consequences:
             parts.snapshot.mark(node, now)
         if member.state in (MemberState.DEAD, MemberState.LEFT) and change.old is not member.state:
             parts.caller.on_member_gone(node, member.life, now, left=state is MemberState.LEFT)
+            parts.callee.on_member_gone(node, member.life, now)
             parts.publisher.on_gone(node)
         for agent in parts.claims.agents_of(node):
             parts.own_claims.on_changed(agent, now)
@@ -94,6 +95,7 @@ class Consequences:
             self.unroute(lost.fact, now)
         if change.old_life is not None:
             parts.caller.on_member_gone(node, change.old_life, now)
+            parts.callee.on_member_gone(node, change.old_life, now)
             parts.links.supersede(node, member.life, now)
         if member.state is MemberState.ALIVE:
             parts.prober.add(node)

@@ -13,6 +13,7 @@ from reachp2p.core.calls.admission import Admission, Refusal, not_as_offered
 from reachp2p.core.calls.call import LOCAL
 from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.invocation import (
+    Invocation,
     InvocationDue,
     InvocationInput,
     InvocationState,
@@ -145,11 +146,7 @@ class Callee:
         execution = invocation.execution
         if execution is not None and execution.leader is invocation and execution.followers:
             return  # others wait for its end
-        was_running = invocation.state is InvocationState.RUNNING
-        self.invocations.drop(invocation, "cancelled by the caller")
-        self._hops.served(invocation, ErrorCode.CANCELLED, "cancelled by the caller", now, None)
-        if execution is not None:
-            self.dedupe.settle(invocation, cancelled(cancel.message_id, executed=was_running), now)
+        self._cancel(invocation, "cancelled by the caller", ErrorCode.CANCELLED, now)
         self.invocations.start_waiting(now)
 
     def on_invoke_result(self, number: int, result: InvokeResult, now: float) -> None:
@@ -191,6 +188,29 @@ class Callee:
                     None,
                 )
         self.invocations.start_waiting(now)
+
+    def on_member_gone(self, node: NodeId, life: Life, now: float) -> None:
+        """A member's life is over: nobody can ask for the ends of its tasks any more, whose keys it alone has known.
+
+        What it has asked for under a key of its program's goes on: that may be asked for again.
+        """
+        link = self._links.link_to(node)
+        if link is not None and self._links.life_of(link) == life:
+            return  # it answers all the same, and its link tells when it does not any more
+        for invocation in self.invocations.served.of_node(node):
+            request = invocation.request
+            if invocation.life == life and request.idempotency_key == request.message_id.hex():
+                self._counters.add("calls.caller_lost")
+                self._cancel(invocation, "its caller is gone", ErrorCode.NODE_LOST, now)
+        self.invocations.start_waiting(now)
+
+    def _cancel(self, invocation: Invocation, why: str, code: ErrorCode, now: float) -> None:
+        """Nobody waits for a request any more; what it may have done is remembered under its key."""
+        was_running = invocation.state is InvocationState.RUNNING
+        self.invocations.drop(invocation, why)
+        self._hops.served(invocation, code, why, now, None)
+        end = cancelled(invocation.request.message_id, executed=was_running)
+        self.invocations.dedupe.settle(invocation, end, now)
 
     def on_unsent(self, link: LinkId, reply: Reply, now: float) -> None:
         """A reply that was handed to a link has never left."""

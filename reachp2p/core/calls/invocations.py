@@ -116,8 +116,14 @@ class Invocations:
         invocation = self.accept(link, node, life, request, bulkhead, now)
         invocation.execution, invocation.state = execution, InvocationState.FOLLOWING
         execution.followers[invocation.number] = invocation
-        if execution.end is not None:
-            self.finish(invocation, InvocationInput.RETURNED)
+        if execution.end is None:
+            return
+        self.finish(invocation, InvocationInput.RETURNED)
+        if (
+            execution.end.message_id == request.message_id
+        ):  # the same request: it is one hop, which was recorded
+            self.send(link, node, life, execution.end, invocation.deadline, now)
+        else:
             self.reply(invocation, replace(execution.end, message_id=request.message_id), now)
 
     def _context(self, request: Request) -> TraceContext:

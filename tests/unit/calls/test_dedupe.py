@@ -368,6 +368,34 @@ def test_a_submitted_task_has_a_key_of_its_own_and_outlives_its_link() -> None:
     assert nothing_left(a, b)
 
 
+def test_the_tasks_of_a_node_that_is_gone_are_cancelled_and_what_its_program_may_ask_for_again_goes_on() -> (
+    None
+):
+    world, a, b = pair(concurrency=2)
+    running, keyed, queued = ask(a, None, lasting=Lasting.TASK), ask(a), ask(a, None, lasting=Lasting.TASK)
+    world.run()
+    world.silent |= {a.address, b.address}
+    world.lose(a, b)
+    b.gone(a, life(9))  # another life of it
+    assert len(b.running) == 2
+    b.gone(a)
+    assert [invoke.message_id for invoke in b.running.values()] == [keyed]
+    assert b.callee.gauges()["calls.serving"] == 1
+    assert {running, queued}.isdisjoint(invoke.message_id for invoke in b.running.values())
+    assert [cancel.reason for cancel in b.cancelled] == ["its caller is gone"]
+    assert b.counters.value("calls.caller_lost") == 2
+
+
+def test_the_tasks_of_a_node_that_is_linked_go_on_whatever_is_said_of_it() -> None:
+    world, a, b = pair()
+    task = ask(a, None, lasting=Lasting.TASK)
+    world.run()
+    b.gone(a)
+    b.finish()
+    world.run()
+    assert a.end_of(task).code == 0
+
+
 def test_without_a_key_a_lost_link_ends_the_call_as_before() -> None:
     world, a, b = pair()
     call = ask(a, None)

@@ -217,6 +217,7 @@ class Node(Side):
     def gone(self, node: Node, its_life: Life | None = None, *, left: bool = False) -> None:
         """This node learns that a member's life is over."""
         self.caller.on_member_gone(node.node, its_life or node.life, self.net.now, left=left)
+        self.callee.on_member_gone(node.node, its_life or node.life, self.net.now)
         self.perform()
 
     # What it sees
