@@ -35,7 +35,8 @@ class Table(Enum):
     """The tables of a node's storage. Keys and values are bytes; their layout belongs to the machine that owns them."""
 
     LIFE = "life"
-    """`epoch` (8 bytes big endian), `fenced` (the fencing life), `rules` (the signed rules records of the cluster)."""
+    """`epoch` (8 bytes big endian), `fenced` (the fencing life), `rules` (the cluster's signed rules records),
+    `highest_claims` (`registry.own_claims`)."""
     HEADS = "heads"
     """NodeId -> signed head: address book and membership snapshot."""
     RECORDS = "records"
