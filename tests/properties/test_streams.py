@@ -244,7 +244,7 @@ class Streams(RuleBasedStateMachine):
         for node in self.nodes:
             gauges = node.streams.gauges()
             assert gauges["streams"] <= PROTOCOL.streams_max
-            assert gauges["streams.bytes"] <= 2 * WINDOW * gauges["streams"]
+            assert gauges["streams.bytes"] <= 2 * (WINDOW + PROTOCOL.payload_max) * gauges["streams"]
             assert gauges["streams.bytes"] == sum(s.held_bytes for s in node.streams._table.all())
 
     def teardown(self) -> None:

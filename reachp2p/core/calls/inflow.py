@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from enum import Enum
 
-from reachp2p.core.calls.outflow import counted
+from reachp2p.core.calls.outflow import ITEM_OVERHEAD, counted
 from reachp2p.core.wire.messages import StreamItem
 
 
@@ -32,7 +32,7 @@ class Inflow:
         "_ready",
         "_taken_bytes",
         "_window",
-        "buffered_bytes",
+        "held_bytes",
         "items",
         "received",
         "taken",
@@ -48,8 +48,8 @@ class Inflow:
         self._ready: deque[tuple[StreamItem, int]] = deque()
         self._ahead: dict[int, tuple[StreamItem, int]] = {}
         """Those that an earlier one is missing for, by offset."""
-        self.buffered_bytes = 0
-        """What has arrived and was not taken. Read only."""
+        self.held_bytes = 0
+        """What has arrived and was not taken costs in memory. Read only."""
         self.received = 0
         """Offset of the first item that has not arrived. Read only."""
         self.taken = 0
@@ -83,7 +83,7 @@ class Inflow:
         if self._bytes + size > self._granted:
             return Arrival.BEYOND_CREDIT
         self._bytes += size
-        self.buffered_bytes += size
+        self.held_bytes += len(item.payload) + ITEM_OVERHEAD
         if offset != self.received:
             self._ahead[offset] = (item, size)
             return Arrival.NEW
@@ -100,7 +100,7 @@ class Inflow:
             return None
         item, size = self._ready.popleft()
         self._taken_bytes += size
-        self.buffered_bytes -= size
+        self.held_bytes -= len(item.payload) + ITEM_OVERHEAD
         self.taken += 1
         return item
 
@@ -109,7 +109,7 @@ class Inflow:
         items = [item for item, _ in self._ready]
         self._ready.clear()
         self._ahead.clear()
-        self.buffered_bytes = 0
+        self.held_bytes = 0
         self.taken += len(items)
         return items
 
@@ -126,7 +126,7 @@ class Inflow:
         """It ends with an error after so many items, or, if more are here already, after those that are in order."""
         self.items = max(items, self.received)
         for offset in [offset for offset in self._ahead if offset >= self.items]:
-            self.buffered_bytes -= self._ahead.pop(offset)[1]
+            self.held_bytes -= len(self._ahead.pop(offset)[0].payload) + ITEM_OVERHEAD
 
     @property
     def is_credit_due(self) -> bool:

@@ -34,6 +34,7 @@ class Outflow:
         "_offered_bytes",
         "_window",
         "first",
+        "held_bytes",
         "is_finished",
         "kept_bytes",
         "next",
@@ -48,6 +49,8 @@ class Outflow:
         """Items that were not taken yet, with what they count."""
         self.kept_bytes = 0
         """What they count together. Read only."""
+        self.held_bytes = 0
+        """What they cost in memory, however small the window is. Read only."""
         self.first = 0
         """Offset of the first item kept. Read only."""
         self.next = 0
@@ -83,6 +86,7 @@ class Outflow:
         self._kept.append((item, size))
         self._offered_bytes += size
         self.kept_bytes += size
+        self.held_bytes += len(payload) + ITEM_OVERHEAD
         return size
 
     def grant(self, credit: int) -> int:
@@ -130,7 +134,8 @@ class Outflow:
         return freed
 
     def _forget(self) -> int:
-        size = self._kept.popleft()[1]
+        item, size = self._kept.popleft()
         self.kept_bytes -= size
+        self.held_bytes -= len(item.payload) + ITEM_OVERHEAD
         self.first += 1
         return size

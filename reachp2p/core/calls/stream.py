@@ -107,10 +107,10 @@ class Stream(msgspec.Struct, eq=False):
 
     @property
     def held_bytes(self) -> int:
-        """What it keeps and what was not taken yet, as `outflow.counted`, and the payload of its end."""
-        held = self.inflow.buffered_bytes if self.inflow else 0
+        """What it keeps and what was not taken yet, and the payload of its end."""
+        held = self.inflow.held_bytes if self.inflow else 0
         if self.outflow is not None:
-            held += self.outflow.kept_bytes
+            held += self.outflow.held_bytes
         return held if self.reply is None else held + len(self.reply.payload)
 
     @property

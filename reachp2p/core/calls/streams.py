@@ -63,6 +63,7 @@ class Streams:
         self._pump = self._keeper.pump
         self._hearing = StreamHearing(protocol, own, self._keeper, counters)
         self._over_links = StreamLinks(protocol, self._keeper, links, addresses, counters)
+        self._has_unsent = False
         self.on_message = self._hearing.on_message
         self.on_link_up = self._over_links.on_link_up
         self.on_link_down = self._over_links.on_link_down
@@ -321,6 +322,9 @@ class Streams:
 
     def pump(self, now: float) -> bool:
         """When the driver takes the effects: hand to links what may leave now; whether anything did."""
+        if self._has_unsent:
+            self._has_unsent = False  # a link took less than it had promised: not again in this turn
+            return False
         return self._pump.pump(now)
 
     def on_unsent(self, link: LinkId, message: Message, now: float) -> bool:
@@ -330,6 +334,7 @@ class Streams:
         for stream in self._of(message.message_id, self._links.node_of(link)):
             stream.unsaid(message)
             self._pump.ready(stream)
+            self._has_unsent = True
             return True
         return not isinstance(message, Reply)
 

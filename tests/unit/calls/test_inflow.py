@@ -30,7 +30,7 @@ def test_items_are_handed_over_once_and_in_order_whatever_order_they_come_in() -
     assert repeated == [False, False, True, True, False, False, True, False]
     assert taken(inflow) == [0, 1, 2, 3, 4]
     assert inflow.arrive(item(3)) is Arrival.REPEATED
-    assert (inflow.received, inflow.taken, inflow.buffered_bytes) == (5, 5, 0)
+    assert (inflow.received, inflow.taken, inflow.held_bytes) == (5, 5, 0)
 
 
 def test_what_comes_beyond_the_credit_is_not_kept() -> None:
@@ -40,7 +40,7 @@ def test_what_comes_beyond_the_credit_is_not_kept() -> None:
         Arrival.NEW,
         Arrival.BEYOND_CREDIT,
     ]
-    assert inflow.buffered_bytes == 1_024
+    assert inflow.held_bytes == 1_024
     assert taken(inflow) == [0, 1]
     assert inflow.is_credit_due
     assert inflow.credit() == 2_048
@@ -52,7 +52,7 @@ def test_a_gap_holds_up_what_is_behind_it_and_counts() -> None:
     inflow = Inflow(1_024)
     for offset in (1, 2, 3):
         assert inflow.arrive(item(offset, 128)) is Arrival.NEW
-    assert (taken(inflow), inflow.buffered_bytes) == ([], 768)
+    assert (taken(inflow), inflow.held_bytes) == ([], 768)
     assert inflow.arrive(item(0, 128)) is Arrival.NEW
     assert taken(inflow) == [0, 1, 2, 3]
 
@@ -89,7 +89,7 @@ def test_an_early_end_comes_after_what_is_in_order() -> None:
     inflow.end_early(0)
     assert inflow.is_complete
     assert offsets(inflow.take_all()) == [0, 1]
-    assert (inflow.buffered_bytes, inflow.taken, inflow.is_over) == (0, 2, True)
+    assert (inflow.held_bytes, inflow.taken, inflow.is_over) == (0, 2, True)
     inflow = Inflow(4_096)
     for offset in (0, 2, 7):
         inflow.arrive(item(offset))

@@ -80,6 +80,17 @@ def test_it_is_sent_when_it_is_finished_and_all_has_left() -> None:
     assert (flow.is_sent, flow.items) == (True, 2)
 
 
+def test_a_tiny_window_hides_no_memory() -> None:
+    flow = Outflow()
+    flow.grant(1)
+    assert flow.offer(bytes(16), bytes(1_000_000), "") == 1
+    assert flow.offer(bytes(16), b"", "") == 0
+    assert flow.held_bytes == 1_000_000 + ITEM_OVERHEAD
+    sent(flow)
+    flow.grant(2)
+    assert flow.held_bytes == 0
+
+
 def test_an_item_counts_at_most_seven_eighths_of_the_window() -> None:
     assert counted(0, WINDOW) == ITEM_OVERHEAD
     assert counted(2**30, WINDOW) == WINDOW * 7 // 8

@@ -5,8 +5,17 @@ from __future__ import annotations
 import pytest
 
 from reachp2p.core.commands import CallSpec, Flow, Lasting, RouteQuery, StreamKind
+from reachp2p.core.links.outgoing import Outgoing
 from reachp2p.core.settings import Protocol
-from reachp2p.core.wire.messages import Reply, Request, StreamCredit, StreamEnd, StreamItem, StreamResume
+from reachp2p.core.wire.messages import (
+    Message,
+    Reply,
+    Request,
+    StreamCredit,
+    StreamEnd,
+    StreamItem,
+    StreamResume,
+)
 from reachp2p.errors import CallFailed, ErrorCode, InvalidIdentifier, LocalProtocolError
 from tests.unit.calls.streaming import (
     BOTH,
@@ -286,6 +295,28 @@ def test_beyond_the_memory_of_all_streams_the_one_that_moves_least_ends() -> Non
     for call, _ in busy:
         a.cancel(call)
     world.run()
+    assert nothing_left(a, b)
+
+
+def test_what_its_link_has_no_room_for_after_all_is_sent_when_there_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, a, b = pair()
+    call, number = begin(a, b)
+
+    def put(outgoing: Outgoing, message: Message) -> bool:
+        outgoing._promised = 0
+        return False
+
+    with monkeypatch.context() as patched:  # the encoding is larger than was promised for it
+        patched.setattr(Outgoing, "put", put)
+        for item in (b"1", b"2"):
+            assert give(b, number, item) is Flow.DONE
+        finish(b, number)
+    assert a.ended == []
+    b.perform()
+    world.run()
+    assert rest(ended(a, call)) == [b"1", b"2"]
     assert nothing_left(a, b)
 
 

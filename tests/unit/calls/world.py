@@ -101,6 +101,7 @@ class Node(Side):
         self.outlasted: list[CallOutlasted] = []
         self.started: list[bytes] = []
         self.ready: list[StreamKey] = []
+        self._is_pumping = False
         clock = WallClock()
         clock.report(world.WALL, 0.0)
         self.hops = HopStore(
@@ -278,8 +279,12 @@ class Node(Side):
 
     def perform(self) -> None:
         super().perform()
+        if self._is_pumping:
+            return
+        self._is_pumping = True
         while self.streams.is_ready and self.streams.pump(self.net.now):
             super().perform()
+        self._is_pumping = False
 
     def _unsent(self, item: ToLink) -> None:
         if self.streams.on_unsent(item.link, item.message, self.net.now):
