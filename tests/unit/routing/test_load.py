@@ -244,3 +244,38 @@ def test_replies_to_one_node_bring_a_report_each_millisecond_at_most(monkeypatch
     assert own.report_to(three, 0.002) is not None
     assert own.report_to(one, 0.002) is not None, "beyond the bound all are forgotten, and told once more"
     assert OwnLoad(is_told=False).report_to(one, 9.0) is None
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 4), st.integers(0, 200), st.none() | st.integers(0, 100), st.floats(0.0, 4.0)
+        ),
+        max_size=40,
+    )
+)
+def test_the_full_are_never_asked_and_the_busy_only_when_nobody_else_is_left(
+    told: list[tuple[int, int, int | None, float]],
+) -> None:
+    world = Busy(4)
+    full: dict[int, float] = {}
+    busy: dict[int, float] = {}
+    now = 0.0
+    for sequence, (number, queued, cpu, wait) in enumerate(told, 1):
+        now += wait
+        world.sleep(now)
+        for over in (full, busy):
+            for one in [one for one, until in over.items() if until <= now]:
+                del over[one]
+        was_full, was_busy = number in full, number in busy
+        world.told(number, sequence, now=now, queued=queued, cpu=cpu)
+        is_full, is_busy = (
+            queued >= (90 if was_full else 100),
+            cpu is not None and cpu >= (72 if was_busy else 80),
+        )
+        for over, is_over in ((full, is_full), (busy, is_busy)):
+            over.pop(number, None)
+            if is_over:
+                over[number] = now + OVER_MAX
+        able = [one for one in (1, 2, 3, 4) if one not in full]
+        assert world.routable() == ([one for one in able if one not in busy] or able)
