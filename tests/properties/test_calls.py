@@ -6,7 +6,7 @@ to its own question; and when all is over every table is empty.
 
 from __future__ import annotations
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
@@ -237,5 +237,8 @@ class Calls(RuleBasedStateMachine):
             assert node.running == {}
 
 
-Calls.TestCase.settings = settings(max_examples=80, stateful_step_count=50)
+# How long a history takes depends on who else uses the machine.
+Calls.TestCase.settings = settings(
+    max_examples=80, stateful_step_count=50, suppress_health_check=[HealthCheck.too_slow]
+)
 TestCalls = Calls.TestCase
