@@ -123,7 +123,8 @@ class CallFailed(ReachError):
     `node` is the short id of the node where it failed, if one was reached; `attempts` counts the instances that were
     asked; `detail` is what the other side said (for 1405 the path of the offending field comes first);
     `caller_fault` is true if the handler says so (1403, `BadRequest`); `retry_after` are the seconds after which the
-    instance would take another call (1410); `items` counts the items of a stream that came before.
+    instance would take another call (1410); `items` counts the items of a stream that came before; `call` names the
+    call: `reachp2p trace` and `Node.trace` of the node that made it show how it went.
     """
 
     def __init__(
@@ -137,9 +138,11 @@ class CallFailed(ReachError):
         caller_fault: bool = False,
         retry_after: float | None = None,
         items: int = 0,
+        call: str | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
+        self.call = call
         self.node = node
         self.attempts = attempts
         self.detail = detail

@@ -332,7 +332,7 @@ class Engine:
             try:
                 return self._parts.caller.call(spec, now)
             except CallFailed as failed:
-                self._parts.hops.unplaced(spec, failed.code, failed.message, now)
+                failed.call = self._parts.hops.unplaced(spec, failed.code, failed.message, now).hex()
                 raise
         finally:  # a call that fails is an input too: lateness may have been noticed
             self._settle(now)

@@ -196,4 +196,5 @@ def failed(target: str, ended: CallEnded) -> CallFailed:
         caller_fault=ended.caller_fault,
         retry_after=ended.retry_after,
         items=ended.items if isinstance(ended, StreamEnded) else 0,
+        call=ended.call.hex(),
     )

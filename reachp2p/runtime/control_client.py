@@ -142,4 +142,5 @@ def _error(told: Any) -> ReachError:
         node=told.get("node"),
         attempts=told.get("attempts", 0),
         detail=told.get("detail"),
+        call=told.get("call"),
     )

@@ -98,7 +98,7 @@ def encoded(item: object) -> bytes:
 def error_object(error: ReachError) -> dict[str, Any]:
     """An error as it is told to the command line."""
     told: dict[str, Any] = {"code": int(error.code), "message": error.message}
-    for field in ("node", "attempts", "detail"):
+    for field in ("node", "attempts", "detail", "call"):
         if (value := getattr(error, field, None)) is not None:
             told[field] = value
     return told

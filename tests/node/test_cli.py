@@ -192,7 +192,10 @@ def test_a_call_is_traced_by_the_session_that_it_tells(run: Run) -> None:
 
 @pytest.mark.usefixtures("wait_for_agent")
 def test_failed_sessions_are_found(run: Run) -> None:
-    assert run("call", "text.shout", '{"txt": "wrong"}', "--node", "seed")[0] == 1
+    code, _, err = run("call", "text.shout", '{"txt": "wrong"}', "--node", "seed")
+    assert code == 1
+    call = err.split("`reachp2p trace ")[1].partition("`")[0]
+    assert " 1405 " in run("trace", call, "--node", "seed")[1]
     code, out, err = run(
         "sessions", "--failed", "--since", "1h", "--capability", "text.shout", "--node", "seed"
     )

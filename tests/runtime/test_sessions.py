@@ -116,8 +116,10 @@ async def test_a_node_that_is_gone_is_named(tmp_path: Path) -> None:
 async def test_calls_that_find_nobody_are_sessions_too(tmp_path: Path) -> None:
     async with Node(name="lonely", protocol=PLAIN) as node:
         for _ in range(2):
-            with pytest.raises(CallFailed):
+            with pytest.raises(CallFailed) as failed:
                 await node.call("no.such")
+            assert failed.value.call is not None
+            assert (await node.trace(failed.value.call)).hops[0].code == ErrorCode.UNKNOWN_TARGET
         found = await node.sessions(failed=True)
         assert [(view.capability, view.code) for view in found.sessions] == [
             ("no.such", ErrorCode.UNKNOWN_TARGET)

@@ -90,8 +90,8 @@ class HopStore:
             self._add_payloads(row, b"" if reply is None else reply.payload, spec.payload)
         self._put(row)
 
-    def unplaced(self, spec: CallSpec, code: int, detail: str, now: float) -> None:
-        """A call was refused before any instance was asked. It has no message id; a name of its own stands for it."""
+    def unplaced(self, spec: CallSpec, code: int, detail: str, now: float) -> bytes:
+        """A call was refused before any instance was asked. It has no message id; returns what stands for it."""
         context = read_traceparent(spec.traceparent) if spec.traceparent is not None else None
         name = self._next_name()
         trace, parent = (name, None) if context is None else (context.trace, context.parent)
@@ -103,6 +103,7 @@ class HopStore:
                 detail[:DETAIL_MAX], 0, False, False,
             )
         )  # fmt: skip
+        return name
 
     def served(self, invocation: Invocation, code: int, detail: str, now: float, reply: Reply | None) -> None:
         """A request was served, or is given up; `reply` None: nobody waits for one."""
