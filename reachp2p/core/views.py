@@ -69,6 +69,10 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     access: str = "public"
     callers: tuple[str, ...] = ()
     candidate_percent: int | None = None
+    claim_epoch: int | None = None
+    """Of an exclusive agent: the epoch that this instance claims, 0 if it stands by; None if it is not exclusive."""
+    topics: tuple[str, ...] = ()
+    """Patterns of the events that it handles."""
 
 
 class CandidateView(msgspec.Struct, frozen=True, kw_only=True):

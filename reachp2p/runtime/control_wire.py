@@ -141,6 +141,8 @@ def agent_object(view: AgentView) -> dict[str, Any]:
         "access": view.access,
         "callers": list(view.callers),
         "candidate_percent": view.candidate_percent,
+        "claim_epoch": view.claim_epoch,
+        "topics": list(view.topics),
         "capabilities": [
             {
                 "name": one.name,

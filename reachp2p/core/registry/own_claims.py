@@ -26,6 +26,8 @@ from reachp2p.core.wire.limits import WireError, load
 HIGHEST_KEY = b"highest_claims"
 """Row of `Table.LIFE`: the CBOR map of agent to highest epoch. Behind the life's own keys: it displaces none."""
 ROW_BYTES_MAX = 1_048_576
+STORED_MAX = 1_024
+"""Agents in that row: eight times as many as a node may offer."""
 BURIED = 2.0
 """Suspicion minima for which an owner must have been DEAD here: a false verdict is refuted in less."""
 STEP = 0.5
@@ -94,7 +96,7 @@ class OwnClaim(msgspec.Struct):
 
 
 class OwnClaims:
-    """The claims of this node's own agents. Size: the exclusive agents that it offers."""
+    """The claims of this node's own agents. Size: the exclusive agents that it offers, and `STORED_MAX` epochs."""
 
     def __init__(
         self,
@@ -115,6 +117,8 @@ class OwnClaims:
         self._timers = timers
         self._counters = counters
         self._agents: dict[str, OwnClaim] = {}
+        self._stored: dict[str, int] = {}
+        """What the row on disk says; of agents that are not offered any more, too."""
         self.tokens: dict[str, int] = {}
         """The fencing token of each agent that this node owns. Read only."""
         self.changed: dict[str, None] = {}
@@ -181,6 +185,7 @@ class OwnClaims:
             return
         for agent, epoch in known.items():
             if 0 < epoch <= CLAIM_EPOCH_MAX:
+                self._stored[agent] = epoch
                 self._claims.recall(agent, epoch)
 
     # Inputs
@@ -265,10 +270,16 @@ class OwnClaims:
             return
         mine.move(ClaimInput.TRIED)
         mine.epoch = highest + 1
-        known = {agent: self._claims.highest(agent) for agent in self._agents} | {mine.agent: mine.epoch}
-        known |= {one.agent: one.epoch for one in self._agents.values() if one.epoch > known[one.agent]}
+        for one in self._agents.values():
+            known = max(one.epoch, self._claims.highest(one.agent), self._stored.pop(one.agent, 0))
+            if known:
+                self._stored[one.agent] = known
+        while len(self._stored) > STORED_MAX:
+            del self._stored[next(iter(self._stored))]  # none of those offered, which have just been put last
+            self._counters.add("claims.forgotten")
         self._counters.add("claims.tried")
-        mine.ticket = self._effects.persist(Table.LIFE, HIGHEST_KEY, cbor2.dumps(known, canonical=True))
+        row = cbor2.dumps(self._stored, canonical=True)
+        mine.ticket = self._effects.persist(Table.LIFE, HIGHEST_KEY, row)
 
     def _end(self, mine: OwnClaim, why: ClaimInput) -> None:
         if mine.state is ClaimState.HOLDING:

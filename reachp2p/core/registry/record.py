@@ -180,4 +180,6 @@ def view_of(record: AgentRecord, node_name: str, state: MemberState) -> AgentVie
         access=Access(record.access).name.lower(),
         callers=tuple(record.callers),
         candidate_percent=record.candidate_percent,
+        claim_epoch=None if record.claim is None else record.claim.epoch,
+        topics=tuple(record.topics),
     )

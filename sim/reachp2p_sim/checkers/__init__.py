@@ -32,6 +32,7 @@ from reachp2p_sim.checkers.refutation import Refutation
 from reachp2p_sim.checkers.registrations import Registrations
 from reachp2p_sim.checkers.retry_budget import RetryBudget
 from reachp2p_sim.checkers.single_outcome import SingleOutcome
+from reachp2p_sim.checkers.tokens import Tokens
 from reachp2p_sim.checkers.truthful_events import TruthfulEvents
 from reachp2p_sim.checkers.verdicts import Verdicts
 from reachp2p_sim.checkers.wall_clock import WallClock
@@ -60,6 +61,7 @@ CHECKERS: tuple[type[Checker], ...] = (
     Registrations,
     RetryBudget,
     SingleOutcome,
+    Tokens,
     TruthfulEvents,
     Verdicts,
     WallClock,

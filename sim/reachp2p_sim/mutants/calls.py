@@ -8,6 +8,7 @@ from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.caller import Caller
 from reachp2p.core.effects import Effects
 from reachp2p.core.events import CallEnded, Event
+from reachp2p.core.registry.own_claims import ClaimState, OwnClaims
 from reachp2p.core.routing import hashing, pool
 from reachp2p.core.routing.budget import RetryBudget
 from reachp2p_sim.mutants.base import Patches, mutant
@@ -81,3 +82,17 @@ def hot_key_unbounded(patches: Patches) -> None:
         return True
 
     patches.replace(hashing, "_has_room", broken)
+
+
+@mutant(
+    "owner-never-yields",
+    "an owner of an exclusive agent that hears of a higher claim goes on as before",
+    scenario="exclusive-agent",
+    caught_by="tokens",
+)
+def owner_never_yields(patches: Patches) -> None:
+    def broken(self: OwnClaims, agent: str, now: float) -> None:
+        if self.state_of(agent) is not ClaimState.HOLDING:
+            changed(self, agent, now)
+
+    changed = patches.replace(OwnClaims, "on_changed", broken)

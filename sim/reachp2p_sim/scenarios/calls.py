@@ -6,12 +6,19 @@ from reachp2p.core.commands import AgentSpec, CapabilitySpec
 from reachp2p.core.events import CallEnded, Event
 from reachp2p.errors import ErrorCode, ReachError
 from reachp2p_sim.machines.host import Host
-from reachp2p_sim.measuring.budgets import dissemination, healing, suspicion_maximum
+from reachp2p_sim.measuring.budgets import (
+    completeness,
+    dissemination,
+    healing,
+    suspicion_maximum,
+    suspicion_minimum,
+)
 from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle, stopped
 from reachp2p_sim.scenarios.pools import serve, teams
 from reachp2p_sim.scenarios.served import Served
 from reachp2p_sim.scenarios.told import Told
-from reachp2p_sim.world.world import World
+from reachp2p_sim.world.violation import Violation
+from reachp2p_sim.world.world import World, without
 
 
 @scenario(
@@ -85,6 +92,62 @@ def views_differ(world: World, options: Options) -> None:
         require(world, took <= options.number("quick"), f"a call took {took:.1f} s to fail")
     world.timings["calls_on_the_way"], world.timings["slowest"] = len(ended), max(t for t, _ in ended)
     settle(world, healing(options.nodes, world.protocol))
+
+
+@scenario(
+    "exclusive-agent",
+    "one of three owns an agent and crashes, another takes over; a cut makes two owners, and after it one remains",
+    nodes=8,
+    nodes_min=4,
+    group="calls",
+    cut=60.0,
+)
+def exclusive_agent(world: World, options: Options) -> None:
+    """docs/protocol/claims.md: a takeover within its bound, and one owner outside of partitions."""
+    hosts = grow(world, options, work=False)
+    offering = hosts[:3]
+    world.offer(*offering, agent=LEDGER, capability="pay.book", service_time=0.05, exclusive=True)
+    world.call_in_a_loop(*hosts, capability="pay.book", think_time=0.5, timeout=2.0)
+    minimum = suspicion_minimum(options.nodes, world.protocol)
+    world.timings["first_owner_after"] = world.run_until(_is_owned, limit=3 * minimum)
+    first = _owner(world)
+    world.crash(first)
+    # DEAD, twice S_min, one more turn for a standby that is not first in line, and the time for its disk and its word.
+    bound = completeness(options.nodes, world.protocol) + 2.5 * minimum
+    bound += dissemination(options.nodes, world.protocol)
+
+    def is_taken_over(world: World) -> bool:
+        return _is_owned(world) and _owner(world) is not first
+
+    world.timings["taken_over_after"] = world.run_until(is_taken_over, limit=bound)
+    second = _owner(world)
+    world.restart(first)
+    settle(world, healing(options.nodes, world.protocol))
+    require(world, _owner(world) is second, "a former owner has taken the agent from one that lives")
+    aside = [second, *hosts[3:]][: options.nodes // 2]
+    world.partition(aside, without(hosts, *aside))
+    world.run(options.number("cut"))
+    owners = {host.engine.owner(LEDGER) for host in hosts}
+    require(world, len(owners) == 2, f"{len(owners)} owners while a cut separates those who offer the agent")
+    world.heal()
+    settle(world, healing(options.nodes, world.protocol))
+    require(world, _owner(world) is not second, "the lower claim has remained")
+
+
+LEDGER = "pay/ledger"
+
+
+def _is_owned(world: World) -> bool:
+    owners = {host.engine.owner(LEDGER) for host in world.running}
+    return len(owners) == 1 and None not in owners and _owner(world).is_running
+
+
+def _owner(world: World) -> Host:
+    """Who owns the agent, as the first running machine sees it."""
+    node = world.running[0].engine.owner(LEDGER)
+    if node is None:
+        raise Violation("scenario", "nobody owns the agent", world.now)
+    return world.by_node[node][0]
 
 
 CLEAR = (1301, 1303, 1406, 1411)

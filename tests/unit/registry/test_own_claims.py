@@ -14,7 +14,7 @@ from reachp2p.core.events import MemberState
 from reachp2p.core.ids import CLAIM_EPOCH_MAX, Ticket
 from reachp2p.core.membership.table import MemberTable
 from reachp2p.core.registry.claims import Claims, fencing_token
-from reachp2p.core.registry.own_claims import HIGHEST_KEY, ClaimDue, ClaimState, OwnClaims
+from reachp2p.core.registry.own_claims import HIGHEST_KEY, STORED_MAX, ClaimDue, ClaimState, OwnClaims
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
 from reachp2p.core.wire.facts import Claim
@@ -220,6 +220,19 @@ def test_a_new_life_claims_above_its_former_ones(bench: Bench) -> None:
     again.run(MINIMUM)
     again.store()
     assert again.signed[-1] == Claim(2, 2)
+
+
+def test_agents_that_are_offered_no_more_stay_on_disk_within_bounds() -> None:
+    bench = Bench()
+    former = {f"a/n{number}": 5 for number in range(STORED_MAX)}
+    bench.mine.recall([(HIGHEST_KEY, cbor2.dumps(former))])
+    bench.offer()
+    bench.run(MINIMUM)
+    bench.store()
+    assert len(bench.disk) == STORED_MAX
+    assert bench.disk[AGENT] == 1
+    assert "a/n0" not in bench.disk
+    assert bench.disk["a/n1"] == 5
 
 
 @pytest.mark.parametrize("row", [b"", b"\xff", cbor2.dumps([1]), cbor2.dumps({"a/b": "x"})])
