@@ -37,6 +37,7 @@ class CallingNode(Protocol):
         agent: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 (the whole call's, sent along; not a scope of ours)
         connect_timeout: float | None = None,
+        read_timeout: float | None = None,
         tags: Mapping[str, str] | None = None,
         policy: str | None = None,
         key: str | None = None,
@@ -147,6 +148,7 @@ class Context:
         agent: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 (the whole call's, sent along; not a scope of ours)
         connect_timeout: float | None = None,
+        read_timeout: float | None = None,
         tags: Mapping[str, str] | None = None,
         policy: str | None = None,
         key: str | None = None,
@@ -166,6 +168,7 @@ class Context:
             agent=agent,
             timeout=timeout,
             connect_timeout=connect_timeout,
+            read_timeout=read_timeout,
             tags=tags,
             policy=policy,
             key=key,

@@ -164,6 +164,8 @@ class CallSpec(msgspec.Struct, frozen=True, kw_only=True):
     """`Invoke.hops_left` of the call being served; None begins a chain."""
     connect: float | None = None
     """Seconds that each attempt may wait for its link; None leaves it to the tier and the links."""
+    read: float | None = None
+    """Seconds that an attempt may take to answer while another instance may be asked; None leaves it to rules."""
     lasting: Lasting = Lasting.END
     stream: bool = False
     """The capability streams; which way is its own affair. `Engine.call` refuses (1405) what does not fit."""

@@ -58,6 +58,7 @@ class Calling:
         agent: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 (the whole call's, retries included; told to the callee)
         connect_timeout: float | None = None,
+        read_timeout: float | None = None,
         tags: Mapping[str, str] | None = None,
         policy: str | None = None,
         key: str | None = None,
@@ -74,12 +75,13 @@ class Calling:
         `fallback` (a list of capabilities and agents to try when nobody can be asked; True: those that a rule names).
         `params` is an object of the JSON data model, or bytes. `timeout` ends the whole call; without one, a call that
         outlasts its synchronous limit goes on as a task, and `StillRunning` has it. `connect_timeout` bounds each wait
-        for a link. `traceparent` (W3C) is the trace that the call belongs to; without one it begins one. Raises
-        `CallFailed`: its code says how the call ended.
+        for a link, `read_timeout` each wait for an answer, if another instance may be asked after it. `traceparent`
+        (W3C) is the trace that the call belongs to; without one it begins one. Raises `CallFailed`: its code says how
+        the call ended.
         """
         self._check_running()
         query = self._query(capability, agent, tags, policy, key, preferences)
-        options = _call_options(timeout, connect_timeout, idempotency_key)
+        options = _call_options(timeout, connect_timeout, idempotency_key, read_timeout)
         return await self._calls.value(
             self._driver, query, params, **options, **self._carried_on(served(), traceparent)
         )
@@ -93,6 +95,7 @@ class Calling:
         agent: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 (as above)
         connect_timeout: float | None = None,
+        read_timeout: float | None = None,
         tags: Mapping[str, str] | None = None,
         policy: str | None = None,
         key: str | None = None,
@@ -102,7 +105,7 @@ class Calling:
         """Like `call`, for a handler of this node (`Context.call`): `serving` is the call that it serves."""
         self._check_running()
         query = self._query(capability, agent, tags, policy, key, preferences)
-        options = _call_options(timeout, connect_timeout, idempotency_key)
+        options = _call_options(timeout, connect_timeout, idempotency_key, read_timeout)
         return await self._calls.value(self._driver, query, params, **options, **self._carried_on(serving))
 
     async def call_detailed(
@@ -113,6 +116,7 @@ class Calling:
         agent: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 (as above)
         connect_timeout: float | None = None,
+        read_timeout: float | None = None,
         tags: Mapping[str, str] | None = None,
         policy: str | None = None,
         key: str | None = None,
@@ -123,7 +127,7 @@ class Calling:
         """Like `call`, but returns content type and payload as they came, and how the call ended (node, attempts)."""
         self._check_running()
         query = self._query(capability, agent, tags, policy, key, preferences)
-        options = _call_options(timeout, connect_timeout, idempotency_key)
+        options = _call_options(timeout, connect_timeout, idempotency_key, read_timeout)
         return await self._calls.call(
             self._driver, query, params, **options, **self._carried_on(served(), traceparent)
         )
@@ -209,6 +213,7 @@ class Calling:
         agent: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 (as above)
         connect_timeout: float | None = None,
+        read_timeout: float | None = None,
         tags: Mapping[str, str] | None = None,
         policy: str | None = None,
         key: str | None = None,
@@ -225,7 +230,7 @@ class Calling:
 
         self._check_running()
         query = self._query(capability, agent, tags, policy, key, preferences)
-        options = _call_options(timeout, connect_timeout, idempotency_key)
+        options = _call_options(timeout, connect_timeout, idempotency_key, read_timeout)
         carried = self._carried_on(served(), traceparent) | {"lasting": Lasting.TASK}
         carried.pop("within", None)
         call = await self._calls.start(self._driver, query, params, **options, **carried)
@@ -306,9 +311,13 @@ class Calling:
 
 
 def _call_options(
-    timeout: float | None, connect_timeout: float | None, idempotency_key: str | None
+    timeout: float | None,
+    connect_timeout: float | None,
+    idempotency_key: str | None,
+    read_timeout: float | None = None,
 ) -> dict[str, Any]:
     return {
+        "read": check_optional_seconds("read_timeout", read_timeout),
         "timeout": check_optional_seconds("timeout", timeout),
         "connect": check_optional_seconds("connect_timeout", connect_timeout),
         "idempotency_key": check_optional_text("idempotency_key", idempotency_key, "order-4711"),

@@ -106,8 +106,10 @@ class Attempts:
         self._timers.set(CallDue(call.id), call.due_at)
 
     def _limit_answer(self, call: Call, now: float) -> None:
-        """A rule says how long an attempt may take to answer, if another instance can be asked instead."""
-        read = call.ruling.timeouts.read
+        """The caller or a rule says how long an attempt may take to answer, if another can be asked instead."""
+        read = call.spec.read
+        if read is None:
+            read = call.ruling.timeouts.read
         if read is not None and now + read < call.attempt_until and call.may_switch:
             call.attempt_until = now + read
             self._timers.set(CallDue(call.id), call.due_at)

@@ -29,6 +29,10 @@ def check_spec(spec: CallSpec, protocol: Protocol) -> None:
         raise CallFailed(
             ErrorCode.DEADLINE_EXCEEDED, f"connect part of {spec.connect:.3f} s: no time for a link"
         )
+    if spec.read is not None and not spec.read > 0:
+        raise CallFailed(
+            ErrorCode.DEADLINE_EXCEEDED, f"read part of {spec.read:.3f} s: no time for an answer"
+        )
     if spec.within is not None and not spec.within > 0:
         raise CallFailed(
             ErrorCode.DEADLINE_EXCEEDED, "the deadline of the call that this one is made for has passed"

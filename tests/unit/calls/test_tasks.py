@@ -140,6 +140,30 @@ def test_the_connect_part_does_not_bound_the_wait_for_an_answer() -> None:
     assert a.end_of(call).code == 0
 
 
+def test_an_attempt_may_answer_within_its_read_part_if_another_may_be_asked() -> None:
+    world, a, b = pair(repeatable=True)
+    c = world.node("c")
+    c.offer(repeatable=True)
+    call = a.call(timeout=20.0, read=1.0)
+    world.sleep(1.1)
+    assert (len(b.running), len(c.running)) == (0, 1)
+    world.sleep(10.0)  # nobody else is left: it keeps the time that the call has
+    c.finish()
+    world.run()
+    assert a.end_of(call).attempts == 2
+    assert nothing_left(a, b, c)
+
+
+def test_the_read_part_ends_no_call_that_may_not_be_repeated() -> None:
+    world, a, b = pair()
+    world.node("c").offer()
+    call = a.call(timeout=20.0, read=1.0)
+    world.sleep(10.0)
+    b.finish()
+    world.run()
+    assert (a.end_of(call).code, a.end_of(call).attempts) == (0, 1)
+
+
 # Tasks
 
 
