@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -108,10 +108,6 @@ def divides(text: "1 // 0") -> str:  # type: ignore # noqa: UP037
     return ""
 
 
-def generates() -> Iterator[int]:
-    yield 1
-
-
 class Thing:
     def method(self, text: str) -> str:
         return text
@@ -138,7 +134,6 @@ WRONG_CAPABILITIES: list[tuple[dict[str, Any], object, str]] = [
     ({"name": "a.b"}, "shout", "a handler is a function"),
     ({"name": "a.b"}, None, "a handler is a function"),
     ({"name": "a.b"}, property(plain), "a handler is a function"),
-    ({"name": "a.b"}, generates, "it is a generator"),
     ({"name": "a.b"}, Thing.method, "decorate the bound one"),
     ({"name": "a.b"}, dict.get, "'default'|positional-only|does not tell"),
     ({"name": "a.b"}, min, "does not tell its parameters"),
