@@ -102,6 +102,14 @@ def test_rules_are_tried_applied_shown_compared_and_remembered(run: Run, folder:
     code, out, err = run("diff", "2", "more.toml", "--node", "one", "--json")
     assert json.loads(out) == {"asked": "one", "changes": []}
 
+    code, out, _ = run("show", "--version", "1", "--node", "one")
+    assert (code, tomllib.loads(out)) == (0, tomllib.loads(CARTS))
+    there = ("show", "--version", "2", "--node", "two", "--json")
+    assert until(lambda: json.loads(run(*there)[1]).get("author_name") == "one")
+    code, out, err = run("show", "--version", "9", "--node", "one")
+    assert (code, out) == (1, "")
+    assert "version 9 of the rules is not in the history; 2, 1 is" in err
+
     history = json.loads(run("history", "--node", "one", "--json")[1])["history"]
     assert [(one["version"], one["author_name"], one["in_force"]) for one in history] == [
         (2, "one", True), (1, "two", False),

@@ -22,9 +22,12 @@ WORDS_MAX = 2_000
 DIGITS_MAX = 19
 
 
-def show_rules(node: str | None, state: Path | None, *, as_json: bool) -> None:
+def show_rules(version: int | None, node: str | None, state: Path | None, *, as_json: bool) -> None:
     """`reachp2p rules show`: TOML that could be applied, with comments that say where it is from."""
     asked, answer = _ask(node, state, "rules")
+    if version is not None:
+        _show_version(version, asked.name, answer["history"], as_json=as_json)
+        return
     in_force = next((one for one in answer["history"] if one["in_force"]), None)
     if as_json:
         output.print_json(
@@ -43,6 +46,20 @@ def show_rules(node: str | None, state: Path | None, *, as_json: bool) -> None:
     elif len(layers) > 1:
         output.note("each setting is from the first rule that fits a call: those of this node go first")
     _note_trouble(answer)
+
+
+def _show_version(version: int, asked: str, history: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Rules of the history; of several with one version, those that count."""
+    record = next((one for one in history if one["version"] == version), None)
+    if record is None:
+        known = ", ".join(str(one["version"]) for one in history) or "nothing"
+        raise ConfigurationInvalid(f"version {version} of the rules is not in the history; {known} is")
+    if as_json:
+        output.print_json({"asked": asked, **record})
+    elif record["refused"]:
+        output.note(f"version {version} is not understood here: {record['refused']}")
+    else:
+        output.print_text(f"# {plain(_told(record), WORDS_MAX)}\n{_harmless(record['toml']) or '# no rules'}")
 
 
 def apply_rules(

@@ -21,14 +21,21 @@ RulesFileArgument = Annotated[
 
 
 @rules_app.command("show")
-def rules_show(node: NodeOption = None, state: StateOption = None, as_json: JsonFlag = False) -> None:
+def rules_show(
+    version: Annotated[
+        int | None, typer.Option("--version", metavar="N", help="Those of the history, to apply them anew.")
+    ] = None,
+    node: NodeOption = None,
+    state: StateOption = None,
+    as_json: JsonFlag = False,
+) -> None:
     """Show the rules that a node goes by, as TOML.
 
     Those of its own file come first, then those of the cluster. The output could be applied as it is.
     """
     from reachp2p_node.cli.rules import show_rules
 
-    show_rules(node, state, as_json=as_json)
+    show_rules(version, node, state, as_json=as_json)
 
 
 @rules_app.command("apply")
