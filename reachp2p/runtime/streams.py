@@ -14,8 +14,10 @@ from reachp2p.core.commands import Flow, StreamKey
 from reachp2p.core.wire.messages import StreamItem
 
 ITEMS_AT_ONCE = 16
-"""Items of one task before other tasks run, if none had to wait: half of what a frame holds, so that small items travel
+"""Small items of one task before other tasks run, if none had to wait: half of what a frame holds, so that they travel
 together, and a fraction of a millisecond."""
+SMALL = 2_048
+"""Bytes of an item that is small; after any other one, others run at once."""
 
 if TYPE_CHECKING:
     from reachp2p.runtime.driver import Driver
@@ -56,12 +58,14 @@ class ItemPort:
         """Whether any item was given."""
         self._given = 0
         self._taken = 0
+        self._taken_size = 0
+        """Bytes of the item taken last."""
 
     async def send(self, payload: bytes, content_type: str) -> bool:
         """Give an item, waiting for credit; false if nobody takes it any more. Raises `CallFailed` 1404."""
         driver = self._driver
         self._given += 1
-        await _pass(self._given)
+        await _pass(self._given, len(payload))
         while True:
             flow = driver.engine.send_item(self.stream, payload, content_type, trio.current_time())
             driver.wake()
@@ -84,12 +88,13 @@ class ItemPort:
     async def take_turn(self) -> None:
         """Let other tasks run, every so many items."""
         self._taken += 1
-        await _pass(self._taken)
+        await _pass(self._taken, self._taken_size)
 
     def take_nowait(self) -> StreamItem | Flow:
         """The next item, or why there is none."""
         item = self._driver.engine.take_item(self.stream, trio.current_time())
         self._driver.wake()
+        self._taken_size = len(item.payload) if isinstance(item, StreamItem) else 0
         return item
 
     def end(self) -> None:
@@ -103,8 +108,8 @@ class ItemPort:
         await self._driver.stream_waits.wait(self.stream)
 
 
-async def _pass(count: int) -> None:
-    if count % ITEMS_AT_ONCE:
+async def _pass(count: int, size: int) -> None:
+    if count % ITEMS_AT_ONCE and size <= SMALL:
         await trio.lowlevel.checkpoint_if_cancelled()
     else:
         await trio.lowlevel.checkpoint()
