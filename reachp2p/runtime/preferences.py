@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from reachp2p._arguments import check_bool, check_names, check_optional_text, wrong
+from reachp2p.core.commands import RouteQuery
 from reachp2p.core.routing.versions import split_target
+
+IN_FLIGHT_MAX = RouteQuery().in_flight_max
 
 
 class Preferences(TypedDict, total=False):
@@ -20,6 +23,8 @@ class Preferences(TypedDict, total=False):
     """`zone`: instances in this node's zone first."""
     strict: bool
     """With `consistent_hash`: the owner of the key or nobody."""
+    in_flight_max: int
+    """With `limited_random`: attempts of this node that an instance may have in flight; 16 if it is left out."""
     fallback: bool | str | Sequence[str]
     """Capabilities and agents to try when nobody can be asked; True: those that a rule names."""
 
@@ -36,7 +41,11 @@ def check_preferences(given: Mapping[str, Any], function: str) -> dict[str, Any]
     if not is_list and not isinstance(fallback, bool):
         example = 'True, or a list of capabilities and agents, as in ["text.shorten", "nlp/backup"]'
         raise wrong("fallback", fallback, example)
+    in_flight_max = given.get("in_flight_max", IN_FLIGHT_MAX)
+    if isinstance(in_flight_max, bool) or not isinstance(in_flight_max, int) or in_flight_max < 1:
+        raise wrong("in_flight_max", in_flight_max, "a whole number from 1, as in 16")
     return {
+        "in_flight_max": in_flight_max,
         "version": check_optional_text("version", given.get("version"), "^1.2"),
         "release": _one_of("release", given.get("release"), ("candidate", "stable")),
         "prefer": _one_of("prefer", given.get("prefer"), ("zone",)),

@@ -29,7 +29,8 @@ def agent(name: str, version: str, *capabilities: str, tags: dict[str, str] | No
         ({"fallback": True}, {"fallback": (), "allow_fallback": True}),
         ({"fallback": "a.b"}, {"fallback": ("a.b",), "allow_fallback": False}),
         ({"fallback": ["a.b", "c/d"]}, {"fallback": ("a.b", "c/d"), "allow_fallback": False}),
-        ({"version": "^1"}, {"version": "^1", "strict": False, "release": None}),
+        ({"version": "^1"}, {"version": "^1", "strict": False, "release": None, "in_flight_max": 16}),
+        ({"in_flight_max": 2}, {"in_flight_max": 2}),
     ],
 )
 def test_what_was_wished_is_what_the_query_says(given: dict[str, Any], fields: dict[str, Any]) -> None:
@@ -46,6 +47,8 @@ def test_what_was_wished_is_what_the_query_says(given: dict[str, Any], fields: d
         ({"prefer": "region"}, "prefer 'region': write 'zone'"),
         ({"release": "beta"}, "release 'beta': write 'candidate' or 'stable'"),
         ({"strict": "yes"}, "strict 'yes': write True or False"),
+        ({"in_flight_max": 0}, "in_flight_max 0: write a whole number from 1, as in 16"),
+        ({"in_flight_max": True}, "in_flight_max True: write a whole number"),
         ({"version": 1}, "version 1: write text, as in '^1.2'"),
     ],
 )
