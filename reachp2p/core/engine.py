@@ -709,6 +709,7 @@ class Engine:
         parts = self._parts
         unfinished = parts.callee.unfinished + parts.caller.pending + parts.event_handlers.running
         parts.snapshot.flush()
+        parts.rules.write_again()
         parts.life.left()
         self._stop(now)
         parts.effects.notify(DrainFinished(at=now, unfinished=unfinished))

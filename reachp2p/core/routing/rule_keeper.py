@@ -60,7 +60,7 @@ class RuleKeeper:
         """What the records of the book say, by digest."""
         self._ticket: Ticket | None = None
         self.has_unwritten = False
-        """The row on disk is not the book: the last write has failed."""
+        """The row on disk is not the book: something came since, or the last write has failed."""
 
     # Reading without consequences
 
@@ -112,10 +112,14 @@ class RuleKeeper:
         )
         checked = self._checker.open(RulesRecord, self._signer.sign(record))
         self._take(checked, now)
+        self.write_again()
         return checked
 
     def hear(self, data: bytes, now: float) -> Checked[RulesRecord] | None:
-        """A signed record from another node. Returns it if it is new here."""
+        """A signed record from another node. Returns it if it is new here.
+
+        It is written with the next `write_again`, so that a flood of records costs one write a second.
+        """
         try:
             checked = self._checker.open(RulesRecord, data)
         except FactRejected as rejected:
@@ -133,7 +137,7 @@ class RuleKeeper:
             self._counters.add(f"rules.{outcome.value}")
             self._understand()
             self._go_by()
-            self._write()
+            self.has_unwritten = True
             self._tell_cluster(record, before, now)
         return outcome
 
@@ -218,7 +222,7 @@ class RuleKeeper:
         return True
 
     def write_again(self) -> None:
-        """Write the book if the last write of it has failed."""
+        """Write the book if it is not on disk as it is."""
         if self.has_unwritten:
             self._write()
 

@@ -153,6 +153,8 @@ class RuleSpreading:
                 was_wanted = self._wants.pop(record.digest, None) is not None
                 if was_wanted or spreads:
                     self.tell(record)
+        if self._keeper.has_unwritten:
+            self._set_due(now)
 
     def on_link_up(self, link: LinkId, node: NodeId) -> None:
         """A link is proven: ask over it for what its node has told of."""

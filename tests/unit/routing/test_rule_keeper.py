@@ -142,7 +142,7 @@ def test_what_is_not_understood_is_kept_and_the_rules_before_it_stay_in_force() 
     newer = author.keeper.apply({"rule": [{"policy": "cheapest"}]}, "", 2.0)
     assert node.keeper.hear(newer.data, 2.0) is not None  # so that it is passed on
     assert node.ruling.retry is False
-    (refused,), (_,) = node.take()
+    (refused,), _ = node.take()
     assert isinstance(refused, RulesRefused)
     assert "policy: 'cheapest' is unknown" in refused.reason
     view = node.keeper.view()
@@ -197,3 +197,16 @@ def test_what_cannot_be_applied_is_refused() -> None:
     with pytest.raises(LocalProtocolError, match="used up"):
         node.keeper.apply(ZONE, "", 2.0)
     assert node.ruling.retry is False
+
+
+def test_a_flood_of_records_costs_one_write() -> None:
+    node, author = Node(1), Node(2)
+    for number in range(5):
+        node.keeper.hear(author.keeper.apply({"rule": [{"split": {"candidate": number}}]}, "", 1.0).data, 1.0)
+    assert node.take()[1] == []
+    assert node.keeper.has_unwritten
+    node.keeper.write_again()
+    ((write,),) = (node.take()[1],)
+    again = Node()
+    again.keeper.load([(ROW, write.value)])
+    assert len(again.keeper.book) == 5
