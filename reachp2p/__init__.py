@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         NodeError,
         ReachError,
     )
+    from reachp2p.runtime.call_stream import CallStream
     from reachp2p.runtime.node import Node
     from reachp2p.runtime.run import run
     from reachp2p.runtime.tasks import StillRunning, Task
@@ -33,6 +34,7 @@ _HOME = {
     "Agent": "reachp2p.agent",
     "BadRequest": "reachp2p.errors",
     "CallFailed": "reachp2p.errors",
+    "CallStream": "reachp2p.runtime.call_stream",
     "ConfigurationInvalid": "reachp2p.errors",
     "Context": "reachp2p.context",
     "ErrorCode": "reachp2p.errors",
@@ -51,6 +53,7 @@ __all__ = [
     "Agent",
     "BadRequest",
     "CallFailed",
+    "CallStream",
     "ConfigurationInvalid",
     "Context",
     "ErrorCode",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import trio
 
-from reachp2p._payload import NotJson, encode
+from reachp2p._payload import NotJson, carries_json, encode
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import StreamEnded
 from reachp2p.core.wire.messages import StreamItem
@@ -129,6 +129,8 @@ class CallStream:
             await port.wait()
         self._raise_failure()
         assert self._ended is not None, "it is over and has not failed"
+        if not self._ended.payload and carries_json(self._ended.content_type):
+            return None  # its results were a stream
         return result_of(self._ended.content_type, self._ended.payload)
 
     # Inside

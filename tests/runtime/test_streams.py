@@ -119,6 +119,7 @@ async def test_what_handlers_and_callers_write() -> None:
                 await both.end()
                 assert [item async for item in both] == []
                 assert both.items == 3
+                assert await both.result() is None
             async with caller.stream("stream.raw") as chunks:
                 await chunks.send(b"abc" * 100_000)
                 await chunks.end()
