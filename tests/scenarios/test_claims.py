@@ -93,11 +93,13 @@ def takeover_limit(world: World, nodes: int) -> float:
     return dead_within + 2 * minimum + 2 * minimum / 2 + 3.0
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_a_standby_takes_over_from_an_owner_that_crashes(seed: int) -> None:
     world, hosts, database, owners = stage(seed, 6, 3)
     assert len(owners.won) == 1, "one of three has tried"
     first = owner(world, hosts)
+    epochs = {view.node: view.claim_epoch for view in hosts[5].engine.agents()}
+    assert epochs == {host.node: int(host is first) for host in hosts[:3]}
     old = database.highest
     world.crash(first)
     crashed_at = world.now
