@@ -133,6 +133,11 @@ class CallStream:
             return None  # its results were a stream
         return result_of(self._ended.content_type, self._ended.payload)
 
+    @property
+    def ended(self) -> StreamEnded | None:
+        """How the call has ended (node, attempts), once it has and this was not left before."""
+        return self._ended
+
     # Inside
 
     @property

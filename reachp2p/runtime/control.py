@@ -21,6 +21,7 @@ from reachp2p import __version__
 from reachp2p.core.counters import Counters
 from reachp2p.errors import ConfigurationInvalid, ErrorCode, LocalProtocolError, NodeError, ReachError
 from reachp2p.runtime.calls import result_of
+from reachp2p.runtime.control_items import send_items
 from reachp2p.runtime.control_rules import rules_operations
 from reachp2p.runtime.control_tasks import answer_task, answer_tasks
 from reachp2p.runtime.control_traces import answer_sessions, answer_trace
@@ -189,7 +190,11 @@ class _Server:
             operation, args = _request(request)
             if is_late and operation not in ALWAYS:
                 raise self._too_many()
-            streams = {"events": self._stream_events, "subscribe": self._stream_topic}
+            streams = {
+                "events": self._stream_events,
+                "subscribe": self._stream_topic,
+                "stream": self._stream_items,
+            }
             if operation in streams:
                 await streams[operation](lines, number, args)
                 return
@@ -345,6 +350,22 @@ class _Server:
                 await self._write(lines, {"id": number, "event": topic_event_object(event)})
             nursery.cancel_scope.cancel()
         await self._write(lines, {"id": number, "ok": True, "result": {"missed": events.missed}})
+
+    async def _stream_items(self, lines: Lines, number: Any, args: Args) -> None:
+        """The results of a call that streams them; it is cancelled when whoever asked has gone."""
+
+        async def write(event: Any) -> None:
+            await self._write(lines, {"id": number, "event": event})
+
+        async def perform(args: Args) -> Any:
+            key = _text(args, "idempotency_key")
+            timeout, params = _seconds(args, "timeout"), args.get("params")
+            return await send_items(
+                self._node, write, params=params, timeout=timeout, idempotency_key=key, **_route(args)
+            )
+
+        result = await self._while_there(lines, perform, args)
+        await self._write(lines, {"id": number, "ok": True, "result": result})
 
     async def _stream_events(self, lines: Lines, number: Any, args: Args) -> None:
         """Lines until the node or the command line ends."""

@@ -499,6 +499,7 @@ def test_each_program_tells_its_version(function: str) -> None:
         "call",
         "trace",
         "sessions",
+        "stream",
         "publish",
         "subscribe",
         "leave",

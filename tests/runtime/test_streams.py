@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from reachp2p import Agent, CallFailed, Context, Node
 from reachp2p.core.settings import Protocol
 from reachp2p.errors import ErrorCode, LocalProtocolError
 from reachp2p.runtime.call_stream import CallStream
+from reachp2p.runtime.control_client import stream
 
 pytestmark = pytest.mark.trio
 
@@ -389,6 +391,28 @@ async def test_a_handler_streams_on_behalf_of_its_call() -> None:
             await callee.register(other)
             await caller.wait_for("stream.other", timeout=5)
             assert await all_of(caller, "stream.other", {"upto": 3}) == [0, 10, 20]
+
+
+async def test_the_command_line_gets_items_as_they_come(tmp_path: Path) -> None:
+    protocol = Protocol(start_answer_timeout=0.2)
+    async with Node(sample(), state=tmp_path, control=True, protocol=protocol) as node:
+        with trio.fail_after(5):
+            three = {"capability": "stream.count", "params": {"upto": 3}}
+            async with aclosing(stream(tmp_path, "stream", three)) as lines:
+                assert [line async for line in lines] == [{"item": 0}, {"item": 1}, {"item": 2}]
+            async with aclosing(stream(tmp_path, "stream", {"capability": "stream.echo"})) as lines:
+                assert [line async for line in lines] == []
+            async with aclosing(stream(tmp_path, "stream", {"capability": "stream.not"})) as lines:
+                with pytest.raises(CallFailed, match="use call"):
+                    await anext(lines)
+            async with aclosing(stream(tmp_path, "stream", {"capability": "stream.wrong"})) as lines:
+                assert await anext(lines) == {"item": 1}
+                with pytest.raises(CallFailed, match="expected integer"):
+                    await anext(lines)
+            endless = {"capability": "stream.count", "params": {"upto": 10_000_000}}
+            async with aclosing(stream(tmp_path, "stream", endless)) as lines:
+                assert await anext(lines) == {"item": 0}
+        await is_left_with_nothing(node)
 
 
 async def test_closing_the_node_ends_its_streams() -> None:

@@ -46,6 +46,7 @@ from reachp2p_node.cli.options import (
     ZoneOption,
 )
 from reachp2p_node.cli.rules_commands import rules_app
+from reachp2p_node.cli.stream_commands import stream
 from reachp2p_node.cli.task_commands import task
 from reachp2p_node.cli.trace_commands import sessions, trace
 
@@ -318,6 +319,7 @@ def explain(
 app.command()(task)
 app.command()(trace)
 app.command()(sessions)
+app.command()(stream)
 app.command()(publish)
 app.command()(subscribe)
 
