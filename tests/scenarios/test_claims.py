@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
+from reachp2p_sim.checkers import attach_all
 from reachp2p_sim.machines.host import Host
 from reachp2p_sim.measuring.budgets import healing
+from reachp2p_sim.network.conditions import Conditions
 from reachp2p_sim.world.agreement import converged
 from reachp2p_sim.world.world import World
 
@@ -54,6 +58,7 @@ class Owners:
         self.won: list[tuple[float, str, int]] = []
         self.holding: dict[str, int] = {}
         world.listen(self._on_event, ClaimChanged)
+        world.on_process.append(lambda host, what: self.holding.pop(host.name, 0) if what == "ended" else 0)
 
     def _on_event(self, host: Host, event: Event) -> None:
         assert isinstance(event, ClaimChanged)
@@ -217,3 +222,46 @@ def test_the_first_in_turn_takes_over() -> None:
     world.crash(first)
     world.run_until(lambda w: len(owners.won) == 2, limit=takeover_limit(world, 6))
     assert owners.won[1][1] == min(standing_by, key=lambda host: turn_key(LEDGER, host.node)).name
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_whatever_happens_tokens_tell_owners_apart_and_one_remains(seed: int) -> None:
+    """Crashes, restarts with and without disks, cuts and loss, at random; every checker watches."""
+    world = World(seed=seed, conditions=Conditions(loss=0.03))
+    checkers = attach_all(world)
+    database, owners = Database(world), Owners(world)
+    hosts = world.add_nodes(7)
+    world.run(3)
+    world.offer(*hosts[:4], agent=LEDGER, capability="pay.book", service_time=0.05, exclusive=True)
+    world.call_in_a_loop(*hosts[4:], capability="pay.book", think_time=0.5, timeout=2.0)
+    chance, is_cut = Random(seed), False
+    down: list[Host] = []
+    for _ in range(25):
+        act = chance.random()
+        running = [host for host in hosts[:4] if host.is_running]
+        if act < 0.3 and len(running) > 1:
+            down.append(chance.choice(running))
+            world.crash(down[-1])
+        elif act < 0.6 and down:
+            host = down.pop(chance.randrange(len(down)))
+            world.restart(host, disk=chance.choice(["kept", "kept", "lost"]))
+        elif act < 0.8 and is_cut:
+            world.heal()
+            is_cut = False
+        elif act < 0.8:
+            side = chance.sample(hosts, chance.randrange(1, 6))
+            world.partition(side, [host for host in hosts if host not in side])
+            is_cut = True
+        world.run(chance.choice([0.5, 3, 8, 20]))
+    world.heal()
+    for host in down:
+        world.restart(host)
+    world.run_until(converged, limit=healing(7, world.protocol) + 60)
+    world.run(30)
+    assert list(owners.holding) == [owner(world, hosts).name]
+    assert len(owners.won) > 2, "there was something to tell apart"
+    served = len(database.accepted)
+    world.run(10)
+    assert len(database.accepted) > served
+    for checker in checkers:
+        checker.finish()
