@@ -30,6 +30,7 @@ from reachp2p._streaming import (
     Read,
     SentItems,
     YieldedNotJson,
+    YieldedTooMuch,
     read_plain,
     send_async,
     send_blocking,
@@ -140,6 +141,8 @@ class Handler:
             return _failed(ErrorCode.SCHEMA_MISMATCH, str(error))
         except YieldedNotJson as error:
             return _failed(ErrorCode.HANDLER_FAILED, str(error))
+        except YieldedTooMuch as error:
+            return _failed(ErrorCode.PAYLOAD_TOO_LARGE, str(error))
         return InvokeResult()
 
     def _result(self, value: object, content_type: str) -> tuple[str, bytes]:

@@ -15,7 +15,7 @@ import trio
 
 from reachp2p._payload import NotJson, decode
 from reachp2p.context import CallingNode
-from reachp2p.errors import LocalProtocolError
+from reachp2p.errors import CallFailed, LocalProtocolError
 
 if TYPE_CHECKING:
     from reachp2p.runtime.streams import ItemPort
@@ -39,6 +39,10 @@ class YieldedNotJson(NotJson):
 
     def __str__(self) -> str:
         return self.reason
+
+
+class YieldedTooMuch(Exception):
+    """A handler has yielded an item above the payload limit (1404). Fault: the handler."""
 
 
 class SentItems:
@@ -128,7 +132,10 @@ async def _send(value: Any, port: ItemPort, write: Write) -> bool:
         content_type, payload = write(value)
     except NotJson as error:
         raise YieldedNotJson(f"the handler yielded, at {error}") from None
-    return await port.send(payload, content_type)
+    try:
+        return await port.send(payload, content_type)
+    except CallFailed as error:
+        raise YieldedTooMuch(error.message) from None
 
 
 def read_plain(payload: bytes, content_type: str) -> Any:

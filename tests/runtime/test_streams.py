@@ -252,6 +252,19 @@ def faucet() -> tuple[Agent, dict[str, Any]]:
     return agent, seen
 
 
+async def test_an_item_above_the_payload_limit_is_its_sender_s_fault() -> None:
+    agent, _ = faucet()
+    async with two_nodes(agent) as (caller, callee):
+        with trio.fail_after(5), pytest.raises(CallFailed, match="1048577 bytes, at most 1048576") as failed:
+            await all_of(caller, "faucet.run", {"size": 1_048_577})
+        assert failed.value.code is ErrorCode.PAYLOAD_TOO_LARGE
+        await is_left_with_nothing(callee)
+    async with two_nodes(sample()) as (caller, _), caller.stream("stream.raw") as chunks:
+        with pytest.raises(CallFailed, match="at most 1048576"):
+            await chunks.send(bytes(1_048_577))
+        assert await chunks.send(bytes(1_048_576))
+
+
 async def test_a_handler_waits_for_a_slow_consumer() -> None:
     agent, seen = faucet()
     async with two_nodes(agent, stream_window=65_536) as (caller, callee):
