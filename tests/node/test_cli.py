@@ -453,6 +453,36 @@ def test_without_a_running_node_the_next_step_is_named(
     assert "start one with `reachp2p seed`" in err
 
 
+@pytest.mark.usefixtures("wait_for_agent")
+def test_events_go_from_one_terminal_to_another(folder: Path, run: Run) -> None:
+    assert run("publish", "cli.nobody", "1", "--node", "seed") == (0, "", "sent to 0 nodes\n")
+    code, _, err = run("publish", "cli.*", "--node", "seed")
+    assert (code, "those who subscribe" in err) == (1, True)
+    words = ["subscribe", "cli.*", "--count", "2", "--node", "shouter"]
+    listening = [
+        subprocess.Popen(
+            [sys.executable, "-m", "reachp2p", *words, *more],
+            env=environment(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for more in ([], ["--json"])
+    ]  # fmt: skip
+    for process in listening:
+        assert process.stderr is not None
+        assert "shouter subscribes to cli.*" in process.stderr.readline()
+    sent = 0
+    while sent < 2:
+        answer = json.loads(run("publish", "cli.new", '{"id": 1}', "--node", "seed", "--json")[1])
+        assert (answer["asked"], answer["topic"]) == ("seed", "cli.new")
+        sent += answer["nodes"]
+    told = [process.communicate(timeout=20)[0] for process in listening]
+    assert [process.returncode for process in listening] == [0, 0]
+    assert re.search(r'^\d\d:\d\d:\d\d  cli\.new  \{"id": 1\}  \(node [0-9a-f]{8}\)$', told[0], re.MULTILINE)
+    lines = [json.loads(line) for line in told[1].splitlines()]
+    assert [(line["topic"], line["data"], line["missed"]) for line in lines] == [
+        ("cli.new", {"id": 1}, 0)
+    ] * 2
+
+
 def test_the_example_runs_as_a_script(folder: Path, run: Run) -> None:
     script = Path(__file__).parents[2] / "examples" / "hello.py"
     assert len([line for line in script.read_text().splitlines() if line.strip()]) <= 11
