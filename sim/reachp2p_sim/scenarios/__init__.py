@@ -26,6 +26,7 @@ from reachp2p_sim.scenarios import (
     random_faults,
     restarts,
     rules,
+    sessions,
     shapes,
     weather,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "random_faults",
     "restarts",
     "rules",
+    "sessions",
     "shapes",
     "weather",
 ]

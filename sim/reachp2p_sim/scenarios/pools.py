@@ -183,12 +183,12 @@ def dead_but_alive(world: World, options: Options) -> None:
 
 @scenario(
     "retry-storm",
-    "callers want four times what a pool can do: refused calls are tried again within the budget, no more",
+    "callers want three times what a pool can do: refused calls are tried again within the budget, no more",
     nodes=6,
     nodes_min=4,
     group="calls",
-    overload=4.0,
-    seconds=8.0,
+    overload=3.0,
+    seconds=6.0,
 )
 def retry_storm(world: World, options: Options) -> None:
     """Without a budget each refused call asks once more, and the pool refuses twice as much. What it can do it does."""
