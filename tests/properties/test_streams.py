@@ -273,5 +273,5 @@ class Streams(RuleBasedStateMachine):
             assert node.running == {}
 
 
-Streams.TestCase.settings = settings(max_examples=60, stateful_step_count=50)
+Streams.TestCase.settings = settings(max_examples=40, stateful_step_count=50)
 TestStreams = Streams.TestCase
