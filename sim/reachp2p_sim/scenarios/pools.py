@@ -234,7 +234,8 @@ def herding(world: World, options: Options) -> None:
     world.run(seconds + 5)
     times = served.times()
     mean = sum(times) / len(times) / service_time
-    chance = 1 / (1 - busy)
+    on_the_way = 2 * world.network.paths.worst()[1] / service_time
+    chance = 1 / (1 - busy) + on_the_way
     world.timings["mean_in_service_times"] = mean
     world.timings["p99_in_service_times"] = times[ceil(0.99 * len(times)) - 1] / service_time
     require(world, set(served.codes()) == {0}, f"calls ended as {served.codes()}")
