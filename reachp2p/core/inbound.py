@@ -432,6 +432,7 @@ class Inbound:
                     return
                 if isinstance(message, SyncOffer):
                     parts.rule_spreading.on_offer(message, heard.link)
+                    self._push_pull.tell_doubts(heard.link, now)
                 for output in parts.sync.on_message(heard.link, heard.node, message, now):
                     if isinstance(output, ExchangeOver):
                         self._push_pull.on_exchange_over(output, now)

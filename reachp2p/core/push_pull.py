@@ -18,6 +18,7 @@ from reachp2p.core.ids import LinkId, NodeId
 from reachp2p.core.membership.member import Member
 from reachp2p.core.membership.table import PRESENT
 from reachp2p.core.parts import Parts
+from reachp2p.core.wire.messages import AccusationUpdate
 
 DRAWS_MAX = 8
 """Draws among all members until an ALIVE one is found: with half of them dead, a list of a thousand members is then
@@ -148,7 +149,7 @@ class PushPull:
         parts = self._parts
         link = parts.links.link_to(member.node)
         if link is not None:
-            parts.sync.begin(link, member.node, now)
+            self._begin(link, member.node, now)
         elif parts.links.ensure(member.node, member.addresses, now) is not None:
             if member.node not in self._wanted and len(self._wanted) >= self._protocol.links_max:
                 del self._wanted[next(iter(self._wanted))]
@@ -165,7 +166,17 @@ class PushPull:
         member = parts.table.get(node)
         unknown = member is None or member.state in (MemberState.DEAD, MemberState.LEFT)
         if wanted or (unknown and self.has_synced):
-            parts.sync.begin(link, node, now)
+            self._begin(link, node, now)
+
+    def _begin(self, link: LinkId, node: NodeId, now: float) -> None:
+        if self._parts.sync.begin(link, node, now):
+            self.tell_doubts(link, now)
+
+    def tell_doubts(self, link: LinkId, now: float) -> None:
+        """Views are compared over this link: where the rules are memberlist's, all of our doubts go with ours."""
+        if not self._protocol.rules.doubts_told_once:
+            for accusation in self._parts.detector.doubts(now):
+                self._parts.links.send(link, AccusationUpdate(accusation=accusation))
 
     def on_link_down(self, node: NodeId, now: float) -> None:
         """The last link or dial to a node has ended: whom we meant to compare with first is not there, so the next."""

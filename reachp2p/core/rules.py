@@ -57,6 +57,9 @@ class Rules(msgspec.Struct, frozen=True):
     """News also travels in datagrams of its own, each `gossip_interval` (memberlist). Off: piggybacked only (SWIM)."""
     push_pull: bool = True
     """Views are compared with a random member's on a timer (memberlist). Off: only for half a minute after a start."""
+    doubts_told_once: bool = True
+    """A doubt that both sides of a comparison have is not told again. Off: whoever compares views tells all of its
+    doubts, and so becomes an accuser at the other side, whether it has looked or not (memberlist's merge of states)."""
     damping: bool = True
     """Who is doubted or buried and comes back again and again is avoided by calls for a while (RFC 2439)."""
     touch: bool = True

@@ -103,6 +103,23 @@ def test_gossip_ticks_and_push_pull_are_extra_traffic(on: bool) -> None:
 
 
 @pytest.mark.parametrize("on", [True, False])
+def test_who_compares_views_becomes_an_accuser_where_a_shared_doubt_is_told_again(on: bool) -> None:
+    world, hosts = cluster(own_verdict=False, doubts_told_once=on)
+    world.pause(hosts[7])
+    suspicions = [host.engine._parts.detector._suspicions for host in hosts[:7]]
+    world.run_until(lambda _: all(hosts[7].node in held for held in suspicions), limit=10)
+    silent = [n for n, held in enumerate(suspicions) if not held[hosts[7].node].own]
+    asking, asked = hosts[silent[0]], hosts[silent[1]]
+    member = asking.engine._parts.table.get(asked.node)
+    assert member is not None
+    asking.engine._push_pull.sync_with(member, asking.now)
+    asking.settle()
+    world.run(0.1)
+    doubted = [held[hosts[7].node].others for held in (suspicions[silent[0]], suspicions[silent[1]])]
+    assert (asked.node in doubted[0] and asking.node in doubted[1]) is not on
+
+
+@pytest.mark.parametrize("on", [True, False])
 def test_the_dead_are_dialled_again(on: bool) -> None:
     world, hosts = cluster(count=4, recontact=on)
     world.crash(hosts[3], host_down=True)

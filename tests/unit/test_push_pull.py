@@ -53,8 +53,9 @@ class Exchanges:
     def __init__(self) -> None:
         self.begun: list[NodeId] = []
 
-    def begin(self, link: LinkId, node: NodeId, now: float) -> None:
+    def begin(self, link: LinkId, node: NodeId, now: float) -> bool:
         self.begun.append(node)
+        return True
 
 
 class Office:

@@ -309,6 +309,11 @@ class Detector:
         """Our signed accusation of a member that we hold SUSPECT or DEAD, for somebody who may not know; else None."""
         return self._accuser.doubt(member, self._suspicions.get(member.node), now)
 
+    def doubts(self, now: float) -> list[bytes]:
+        """Our signed accusations of all suspects, also of those that we have only heard of."""
+        suspects = [member for node in self._suspicions if (member := self._table.get(node)) is not None]
+        return [data for member in suspects if (data := self.doubt(member, now)) is not None]
+
     def forget(self, node: NodeId) -> None:
         """The member's row is gone."""
         self.end(node)

@@ -25,12 +25,13 @@ MEMBERLIST_RULES = Rules(
     other_helpers=False,
     helpers_told=False,
     answers=False,
+    doubts_told_once=False,
     damping=False,
     touch=False,
     recontact=False,
 )
-"""What memberlist has: SWIM with gossip of its own, push-pull, and Lifeguard. Its probe over TCP is left out: none of
-the experiments loses datagrams only."""
+"""What memberlist has: SWIM with gossip of its own, push-pull that makes accusers of those who compare (`mergeState` in
+its state.go), and Lifeguard. Its probe over TCP is left out: none of the experiments loses datagrams only."""
 SWIM_RULES = replace(
     MEMBERLIST_RULES,
     lha_probe=False,

@@ -142,6 +142,19 @@ def test_without_lha_suspicion_the_timer_is_fixed_and_only_the_first_word_is_pas
     assert len(told(watch)) == 1
 
 
+def test_what_is_told_in_a_comparison_of_views_is_an_accusation_of_our_own_that_shortens_nothing_here() -> (
+    None
+):
+    watch = watching(own_verdict=False, doubts_told_once=False)
+    watch.accuse(Author(2).accusation(ANN.head()))
+    before = watch.timers.due_at(SuspicionEnds(node_id(1)))
+    (data,) = watch.detector.doubts(1.0)
+    fact = checker().open(Accusation, data).fact
+    assert (fact.accuser, fact.subject, fact.grade) == (node_id(OWN), node_id(1), Grade.SILENCE)
+    assert watch.timers.due_at(SuspicionEnds(node_id(1))) == before
+    assert [c.fact.accuser for c in told(watch)] == [node_id(2)]
+
+
 def test_without_ages_a_timer_begins_when_the_accusation_is_heard() -> None:
     watch = watching(accusation_ages=False)
     watch.run(10.0)
