@@ -12,11 +12,11 @@ an error here, at the line that declares it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from reachp2p._arguments import check_bool, check_text, shown, wrong
+from reachp2p._arguments import check_bool, check_text, is_unicode, shown, wrong
 from reachp2p._limits import check_event_limits, check_limits
 from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult, Rate, TopicSpec
 from reachp2p.core.ids import check_agent_id, check_capability, check_pattern, check_tag_key, check_version
@@ -90,9 +90,9 @@ class Agent:
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0.1 <= weight <= 10:
             raise InvalidIdentifier(f"weight {shown(weight)} of {agent_id}: write a number from 0.1 to 10")
         self.weight = float(weight)
-        if isinstance(callers, str):
+        if isinstance(callers, str) or not isinstance(callers, Iterable):
             raise wrong("callers", callers, 'a list of texts, as in ["shop", "nlp/router"]')
-        self.access, self.callers = access, tuple(callers)
+        self.access, self.callers = check_text("access", access, "restricted"), tuple(callers)
         check_access(self.access, self.callers)
         self.candidate_percent = _check_percent(candidate_percent, self.tags)
         self.exclusive = check_bool(f"agent {agent_id!r}: exclusive", exclusive)
@@ -268,7 +268,7 @@ def _check_tags(tags: Mapping[str, str]) -> dict[str, str]:
                 f"tag key {key!r} looks like a slip of {close[0]!r}, which callers are more likely to ask for",
                 stacklevel=3,
             )
-        if not isinstance(value, str) or not value or len(value) > TAG_VALUE_MAX:
+        if not isinstance(value, str) or not value or len(value) > TAG_VALUE_MAX or not is_unicode(value):
             raise InvalidIdentifier(
                 f"tag {key!r}: its value is text of 1 to {TAG_VALUE_MAX} characters, not {shown(value)}"
             )
@@ -276,7 +276,7 @@ def _check_tags(tags: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_text(what: str, text: str, limit: int = DESCRIPTION_MAX) -> str:
-    if not isinstance(text, str) or len(text) > limit:
+    if not isinstance(text, str) or len(text) > limit or not is_unicode(text):
         raise InvalidIdentifier(f"the {what} is text of at most {limit:,} characters, not {shown(text)}")
     return text
 

@@ -13,7 +13,8 @@ from typing import Any
 
 import trio
 
-from reachp2p.errors import CallFailed, ErrorCode, NodeError, ReachError
+from reachp2p._arguments import shown
+from reachp2p.errors import CallFailed, ConfigurationInvalid, ErrorCode, NodeError, ReachError
 from reachp2p.runtime.control_wire import ANSWER_MAX, LINE_MAX, Lines, LineTooLong, LineUnreadable, encoded
 from reachp2p.runtime.state_folder import control_socket, running_process
 
@@ -28,7 +29,7 @@ async def request(
 ) -> Any:
     """Ask the node with this state folder. Raises what it answers (`CallFailed` with its code), `CallFailed` (1404) if
     the request is too large to be sent, or `NodeError` if no node answers in time."""
-    line = encoded({"id": 1, "op": op, "args": dict(args or {})})
+    line = _request_line(op, args)
     if len(line) > LINE_MAX:
         raise _too_large(len(line))
     with trio.move_on_after(timeout):
@@ -53,7 +54,7 @@ async def stream(folder: Path, op: str, args: Mapping[str, Any] | None = None) -
     """The lines of a streaming operation (`events`, `subscribe`), until the node ends. Close it with `aclose`, or end
     its task."""
     async with _connect(folder) as lines:
-        await lines.write({"id": 1, "op": op, "args": dict(args or {})})
+        await lines.send(_request_line(op, args))
         while isinstance(answer := await lines.read(), dict) and "event" in answer:
             yield answer["event"]
         if answer is not None:
@@ -97,6 +98,14 @@ async def _connect(folder: Path) -> AsyncIterator[Lines]:
         ) from error
     finally:
         await lines.aclose()
+
+
+def _request_line(op: str, args: Mapping[str, Any] | None) -> bytes:
+    """A request as it is sent. Raises `ConfigurationInvalid` (1704) for bytes of a command line that are no text."""
+    try:
+        return encoded({"id": 1, "op": op, "args": dict(args or {})})
+    except UnicodeEncodeError as error:
+        raise ConfigurationInvalid(f"{shown(error.object)}: write text in UTF-8") from None
 
 
 def _too_large(size: int) -> CallFailed:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from reachp2p._arguments import check_optional_seconds, check_optional_text, check_seconds, wrong
+from reachp2p._arguments import check_bool, check_optional_seconds, check_seconds, wrong
 from reachp2p.core.calls.checking import Finding, Offset, chain
 from reachp2p.core.calls.gathering import Gathered, Heard, Missing
 from reachp2p.core.calls.hops import Hop, HopFilter
 from reachp2p.core.calls.summaries import SessionView, sessions_of
-from reachp2p.core.ids import MESSAGE_ID_BYTES, NodeId
+from reachp2p.core.ids import MESSAGE_ID_BYTES, NodeId, check_agent_id, check_capability
 from reachp2p.errors import CallFailed, ErrorCode, InvalidIdentifier
 
 if TYPE_CHECKING:  # naming `Node` loads no event loop
@@ -140,16 +140,17 @@ class Tracing:
     ) -> Sessions:
         """The sessions of all nodes that have hops which fit, the latest first.
 
-        `failed`: only hops that failed. `since`: that ended at most so many seconds ago.
+        `failed`: only hops that failed. `since`: that ended at most so many seconds ago. Raises 1704 and, for a name
+        that no capability or agent can have, 1707.
         """
         self._check_running()
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= SESSIONS_MAX:
             raise wrong("limit", limit, f"a number from 1 to {SESSIONS_MAX}")
         wanted = HopFilter(
-            failed=bool(failed),
+            failed=check_bool("failed", failed),
             age=check_optional_seconds("since", since),
-            capability=check_optional_text("capability", capability, "text.summarize"),
-            agent=check_optional_text("agent", agent, "nlp/summarizer"),
+            capability=None if capability is None else check_capability(capability),
+            agent=None if agent is None else check_agent_id(agent),
         )
         seconds = max(0.1, check_seconds("timeout", timeout))
         found = await self._gatherer.gather(self._driver, wanted, seconds)

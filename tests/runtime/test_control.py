@@ -15,7 +15,7 @@ import trio
 import trio.testing
 
 from reachp2p import Agent, CallFailed, Node, NodeError
-from reachp2p.errors import ErrorCode
+from reachp2p.errors import ErrorCode, ReachError
 from reachp2p.runtime.control import CLIENTS_MAX, RESERVED
 from reachp2p.runtime.control_client import request, stream
 from reachp2p.runtime.control_wire import LINE_MAX, Lines
@@ -300,6 +300,17 @@ async def test_a_request_that_is_too_large_is_1404_before_it_is_sent(tmp_path: P
             await request(tmp_path, "call", {"capability": "echo.text", "params": params})
         assert caught.value.code is ErrorCode.PAYLOAD_TOO_LARGE
         assert "control.refused.bad_line" not in node.diagnostics()
+
+
+async def test_arguments_that_are_no_text_are_refused_before_they_are_sent(tmp_path: Path) -> None:
+    """Bytes of a command line that are no UTF-8 come as lone surrogates."""
+    async with answering(tmp_path):
+        with pytest.raises(ReachError, match=r"'echo.\\udcff': write text in UTF-8 \[1704\]"):
+            await request(tmp_path, "call", {"capability": "echo.\udcff"})
+        events = stream(tmp_path, "subscribe", {"pattern": "orders.\udcff"})
+        with pytest.raises(ReachError, match=r"write text in UTF-8 \[1704\]"):
+            await anext(events)
+        await events.aclose()
 
 
 async def test_a_refusal_in_mid_request_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

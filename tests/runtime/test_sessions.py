@@ -140,6 +140,20 @@ async def test_wrong_questions_are_told_what_is_wrong(tmp_path: Path) -> None:
         assert (await node.trace("00" * 16)).hops == []
 
 
+async def test_a_question_that_cannot_be_sent_is_refused_here_and_ends_no_node(tmp_path: Path) -> None:
+    async with three_nodes(tmp_path) as (asker, planner, worker):
+        with trio.fail_after(10):
+            for wrong in ({"capability": "\ud800"}, {"capability": "x" * 5_000}, {"agent": "\ud800/one"}):
+                with pytest.raises(InvalidIdentifier):
+                    await asker.sessions(**wrong)  # type: ignore[arg-type]
+            await asker.call("plan.work")
+            for since in (1e300, float("inf")):
+                found = await asker.sessions(since=since)
+                assert [view.capability for view in found.sessions] == ["plan.work"]
+                assert found.missing == []
+        assert all(node.is_running for node in (asker, planner, worker))
+
+
 async def test_the_command_line_gets_plain_objects(tmp_path: Path) -> None:
     async with three_nodes(tmp_path) as (_, _, worker):
         with trio.fail_after(10):

@@ -110,7 +110,7 @@ def want_of(query: int, wanted: HopFilter) -> HopWant:
         session=wanted.session,
         strays=wanted.strays,
         failed=wanted.failed,
-        age_ms=None if wanted.age is None else min(86_400_000, max(1, int(wanted.age * 1_000))),
+        age_ms=None if wanted.age is None else max(1, int(min(86_400.0, wanted.age) * 1_000)),
         capability=wanted.capability,
         agent=wanted.agent,
         limit=wanted.limit,
