@@ -162,6 +162,7 @@ class Questions:
             "size.pending_calls": parts.caller.pending,
             "size.tasks": len(parts.caller.tasks),
             "size.task_result_bytes": parts.caller.tasks.result_bytes,
+            "size.calls.cancels_waiting": len(parts.caller.waiting_cancels),
             "size.facts_cached": len(parts.checker),
             "health": parts.health.value,
         }

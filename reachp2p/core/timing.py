@@ -11,6 +11,7 @@ from reachp2p.core.calls.gathering import GatherDue
 from reachp2p.core.calls.invocation import InvocationDue
 from reachp2p.core.calls.stream import StreamDue
 from reachp2p.core.calls.tasks import TasksDue
+from reachp2p.core.calls.waiting_cancels import WaitingCancelsDue
 from reachp2p.core.calls.waiting_replies import WaitingRepliesDue
 from reachp2p.core.consequences import Consequences
 from reachp2p.core.dissemination.anti_entropy import ExchangeEnds
@@ -82,6 +83,7 @@ class Timing:
             CallDue: parts.caller.on_timer,
             DedupeDue: _at(parts.callee.dedupe.on_due),
             TasksDue: _at(parts.caller.tasks.on_due),
+            WaitingCancelsDue: _at(parts.caller.waiting_cancels.on_due),
             InvocationDue: parts.callee.on_timer,
             StreamDue: parts.streams.on_timer,
             GatherDue: parts.gatherings.on_timer,

@@ -26,6 +26,7 @@ from reachp2p.core.calls.pending import PendingCalls
 from reachp2p.core.calls.picker import Picker
 from reachp2p.core.calls.streams import Streams
 from reachp2p.core.calls.trace import asked_span, write_traceparent
+from reachp2p.core.calls.waiting_cancels import WaitingCancels
 from reachp2p.core.commands import StreamKind
 from reachp2p.core.counters import Counters
 from reachp2p.core.ids import Address, Life, LinkId, NodeId
@@ -74,6 +75,8 @@ class Attempts:
         self._budget = budget
         self._timers = timers
         self._counters = counters
+        self.waiting_cancels = WaitingCancels(links, addresses, timers, counters)
+        """What instances do not know yet that they need not go on with."""
 
     def start(self, call: Call, now: float) -> None:
         """Ask the instance that was chosen."""
@@ -265,6 +268,9 @@ class Attempts:
 
     def withdraw(self, call: Call, now: float) -> None:
         """Tell the instance that its answer is not wanted any more."""
+        if call.state is CallState.REJOINING and call.life is not None:
+            self.waiting_cancels.add(call.id, call.node, call.life, call.deadline, now)
+            return
         if call.state is not CallState.ASKED or call.link is None or call.life is None:
             return
         cancel = Cancel(message_id=call.id)

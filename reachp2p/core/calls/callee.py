@@ -96,8 +96,8 @@ class Callee:
         served = self.invocations.served.of_request(node, message_id)
         if served is not None or (request.stream and self._streams.is_known(node, message_id)):
             self._counters.add("calls.request_repeated")
-            if served is not None and served.life == life:
-                served.link = link  # it will be answered where it is asked for now
+            if served is not None and served.may_be_asked_in(life):
+                served.link, served.life = link, life  # it will be answered where it is asked for now
             return
         self._load.on_request(now)
         refusal = self._refusal(request)
@@ -145,8 +145,11 @@ class Callee:
         self._counters.add("calls.cancelled")
         execution = invocation.execution
         if execution is not None and execution.leader is invocation and execution.followers:
-            return  # others wait for its end
+            execution.is_unwanted = True  # others wait for its end
+            return
         self._cancel(invocation, "cancelled by the caller", ErrorCode.CANCELLED, now)
+        if execution is not None and execution.is_unwanted and execution.leader and not execution.followers:
+            self._cancel(execution.leader, "cancelled by all who asked", ErrorCode.CANCELLED, now)
         self.invocations.start_waiting(now)
 
     def on_invoke_result(self, number: int, result: InvokeResult, now: float) -> None:

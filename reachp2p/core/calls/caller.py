@@ -102,6 +102,7 @@ class Caller:
             timers=timers,
             counters=counters,
         )
+        self.waiting_cancels = self._attempts.waiting_cancels
         self._is_draining = False
         callee.invocations.answer_locally = self._on_known_reply
         streams.wire_caller(self, self._on_known_reply)
@@ -195,6 +196,7 @@ class Caller:
         for call in self._pending.all():
             self._attempts.withdraw(call, now)
             self._ends.end(call, code, detail, now)
+        self.waiting_cancels.clear()
 
     def _check_room(self, spec: CallSpec) -> None:
         if spec.stream and not self._streams.has_room:
@@ -253,6 +255,7 @@ class Caller:
     def on_link_up(self, up: LinkUp, now: float) -> None:
         """A link is open: what waited for it is sent."""
         self._unreached.on_reached(up.node)
+        self.waiting_cancels.on_link_up(up.node)
         for call in self._pending.at(up.node):
             if call.state is not CallState.ASKED:
                 link = self._links.link_to(up.node)
@@ -305,6 +308,7 @@ class Caller:
         Who leaves has answered everything before, or will not; LEFT travels by datagram and may overtake those answers
         on their link, so what was asked on a link that is still there goes on until its end.
         """
+        self.waiting_cancels.on_member_gone(node, life)
         for call in self._pending.at(node):
             link = self._links.link_to(node) if call.spec.stream else call.link
             if left and link is not None and self._links.life_of(link) == life:

@@ -65,6 +65,8 @@ class Execution(msgspec.Struct, eq=False):
     leader: Invocation | None
     followers: dict[int, Invocation] = {}
     """By number; they wait for the end of the leader."""
+    is_unwanted: bool = False
+    """Whoever asked first does not want its end any more; its followers may."""
     end: Reply | None = None
     ended_at: float = 0.0
 
@@ -96,6 +98,12 @@ class Invocation(msgspec.Struct, eq=False):
     span: bytes = b""
     """Its own span in `trace`; that of its caller's attempt is `parent`."""
     trace_flags: str = SAMPLED
+
+    def may_be_asked_in(self, life: Life) -> bool:
+        """Whether its caller may ask for its end in this life: in its own, and by its key in a later one."""
+        if life == self.life:
+            return True
+        return self.life < life and self.request.idempotency_key is not None and not self.request.stream
 
     def move(self, happened: InvocationInput) -> None:
         """Go where the table says; a pair that is not in it is a defect of ours."""

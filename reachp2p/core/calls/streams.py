@@ -206,6 +206,8 @@ class Streams:
             return False
         stream.reply = reply
         self._keeper.account(stream, now)
+        if self._table.get(call) is not stream:
+            return False  # there was no memory for it: its call has ended so
         if stream.writer_waits:
             self._keeper.wake(stream)
         return inflow is None or inflow.is_complete
@@ -269,8 +271,8 @@ class Streams:
         stream.forget_at = max(deadline, now + self._protocol.stream_resume_window)
         self._keeper.wake(stream)
         self._pump.ready(stream)
-        self._keeper.account(stream, now)
         self._keeper.arm(stream, now)
+        self._keeper.account(stream, now)  # may end it
         return reply
 
     def items_sent(self, number: int) -> int:

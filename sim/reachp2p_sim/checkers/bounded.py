@@ -15,6 +15,7 @@ from reachp2p.core.calls.hop_answers import ASKERS_MAX
 from reachp2p.core.calls.rates import BUCKETS_MAX
 from reachp2p.core.calls.stream_pump import FAREWELLS_MAX
 from reachp2p.core.calls.tasks import RESULTS_BYTES_MAX
+from reachp2p.core.calls.waiting_cancels import CANCELS_MAX
 from reachp2p.core.calls.waiting_replies import WAITING_BYTES_MAX
 from reachp2p.core.dissemination.anti_entropy import ANSWERED_MAX, INITIATED_MAX
 from reachp2p.core.ids import PATTERNS_MAX
@@ -87,6 +88,7 @@ BOUNDS: dict[str, Callable[[Mapping[str, int], Protocol], int]] = {
     "size.calls.queued_bytes": lambda _, p: QUEUED_BYTES_MAX,
     "size.calls.bulkheads": lambda _, p: p.records_per_node_max * p.invocations_max,
     "size.calls.rates": lambda _, p: BUCKETS_MAX,
+    "size.calls.cancels_waiting": lambda _, p: CANCELS_MAX,
     "size.calls.keys": lambda _, p: ENDS_MAX + p.pending_calls_max,
     "size.calls.key_bytes": lambda _, p: ENDS_BYTES_MAX,
     "size.calls.replies_waiting": lambda _, p: p.pending_calls_max,

@@ -160,6 +160,17 @@ def test_the_first_who_asked_can_go_while_others_wait() -> None:
     assert nothing_left(a, b)
 
 
+def test_the_last_who_goes_after_the_first_takes_the_handler_with_it() -> None:
+    world, a, b = pair()
+    first, second = ask(a), ask(a)
+    world.run()
+    a.cancel(first)
+    a.cancel(second)
+    world.run()
+    assert b.running == {}
+    assert nothing_left(a, b)
+
+
 def test_only_so_many_wait_for_one_end() -> None:
     world, a, b = pair()
     calls = [ask(a) for _ in range(dedupe.FOLLOWERS_MAX + 2)]
@@ -352,6 +363,7 @@ def test_the_deadline_and_the_caller_can_end_it_meanwhile() -> None:
         ErrorCode.DEADLINE_EXCEEDED,
         "no answer in time; it may have been executed",
     )
+    world.sleep(70.0)  # until the deadline of what is not wanted any more
     assert nothing_left(a)
 
 

@@ -13,6 +13,7 @@ from reachp2p.core.calls.invocation import InvocationDue
 from reachp2p.core.calls.stream import StreamDue
 from reachp2p.core.calls.streams import Streams
 from reachp2p.core.calls.tasks import TasksDue
+from reachp2p.core.calls.waiting_cancels import WaitingCancelsDue
 from reachp2p.core.calls.waiting_replies import WaitingRepliesDue
 from reachp2p.core.clock import WallClock
 from reachp2p.core.commands import (
@@ -231,7 +232,13 @@ class Node(Side):
     @property
     def leftovers(self) -> dict[str, int]:
         """Everything that should be zero once all calls have ended."""
-        found = {"pending": self.caller.pending, "timers": 0, **self.callee.gauges(), **self.streams.gauges()}
+        found = {
+            "pending": self.caller.pending,
+            "cancels": len(self.caller.waiting_cancels),
+            "timers": 0,
+            **self.callee.gauges(),
+            **self.streams.gauges(),
+        }
         for remembered in ("calls.rates", "calls.keys", "calls.key_bytes"):
             del found[remembered]  # on purpose, for a while
         found["timers"] = self.calls_due
@@ -301,6 +308,8 @@ class Node(Side):
             self.callee.dedupe.on_due(now)
         elif isinstance(key, TasksDue):
             self.caller.tasks.on_due(now)
+        elif isinstance(key, WaitingCancelsDue):
+            self.caller.waiting_cancels.on_due(now)
         elif isinstance(key, StreamDue):
             self.streams.on_timer(key, now)
         elif isinstance(key, WaitingRepliesDue):
