@@ -34,6 +34,8 @@ OPEN_FIRST, OPEN_MAX = 30.0, 300.0
 """Seconds (Envoy: 30 s times the number of ejections, at most 300 s; doubled here)."""
 SUCCESSES_TO_CLOSE = 4
 """1, 2, 4 and 8 attempts at once have then been borne."""
+TRIAL_MAX = 30.0
+"""Seconds after which trials in flight hold up no others: a task or a stream may take hours, and is no bad sign."""
 CALM_AFTER = 300.0
 """Seconds CLOSED after which earlier openings are forgotten."""
 
@@ -96,6 +98,9 @@ class Breaker(msgspec.Struct, eq=False):
     """In a row, without a calm time between."""
     successes: int = 0
     """Trials that have succeeded since it is HALF_OPEN."""
+    trials: int = 0
+    """Attempts in flight that have begun since `trials_since`, while it is HALF_OPEN."""
+    trials_since: float = 0.0
     recent: int = 0
     """The last attempts as bits, 1 for a failure."""
     slot: int = 0
@@ -103,16 +108,26 @@ class Breaker(msgspec.Struct, eq=False):
     attempts: list[int] = msgspec.field(default_factory=lambda: [0] * SLOTS)
     failures: list[int] = msgspec.field(default_factory=lambda: [0] * SLOTS)
 
-    def is_shut(self, in_flight: int) -> bool:
+    @property
+    def is_shut(self) -> bool:
         """Whether the instance should be left alone now: OPEN, or all trials that are allowed are in flight."""
         if self.state is BreakerState.CLOSED:
             return False
-        return self.state is BreakerState.OPEN or in_flight >= self.allowed
+        return self.state is BreakerState.OPEN or self.trials >= self.allowed
 
     @property
     def allowed(self) -> int:
         """Attempts at once, while HALF_OPEN."""
         return 1 << self.successes
+
+    def on_trial_ended(self, started_at: float) -> None:
+        """An attempt that began then is in flight no more, whatever came of it."""
+        if self.trials and started_at >= self.trials_since:
+            self.trials -= 1
+
+    def forget_trials(self, now: float) -> None:
+        """Those in flight count no more."""
+        self.trials, self.trials_since = 0, now
 
     def note(self, failed: bool, now: float) -> BreakerInput | None:
         """An attempt has ended; what follows for the state, which is the caller's to apply (`move`)."""
@@ -151,6 +166,7 @@ class Breaker(msgspec.Struct, eq=False):
             self.openings = 0
         self.state, self.since = after, now
         self.successes = 0
+        self.forget_trials(now)
         if after is BreakerState.OPEN:
             self.openings += 1
         elif after is BreakerState.CLOSED:  # what was before its trials says no more about it

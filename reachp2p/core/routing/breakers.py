@@ -8,7 +8,7 @@ import msgspec
 
 from reachp2p.core.counters import Counters
 from reachp2p.core.ids import NodeId
-from reachp2p.core.routing.breaker import BreakerInput, BreakerState, open_seconds
+from reachp2p.core.routing.breaker import TRIAL_MAX, BreakerInput, BreakerState, open_seconds
 from reachp2p.core.routing.instance import Instance
 from reachp2p.core.routing.stages import Selector, Stage, Verdict
 from reachp2p.core.routing.traffic import Traffic, TrafficTable
@@ -17,14 +17,14 @@ from reachp2p.errors import ErrorCode
 
 
 class BreakerDue(msgspec.Struct, frozen=True, gc=False):
-    """A breaker was open long enough."""
+    """A breaker was open long enough, or its trials have held up others long enough."""
 
     node: NodeId
     agent: str
 
 
 class Breakers:
-    """Moves the breakers of one node. Size: one timer for each that is OPEN; the rest is the traffic table's."""
+    """Moves the breakers of one node. Size: one timer for each that is shut; the rest is the traffic table's."""
 
     def __init__(self, traffic: TrafficTable, timers: Timers, counters: Counters) -> None:
         self._traffic = traffic
@@ -33,31 +33,43 @@ class Breakers:
         self.changed: Callable[[NodeId, str], object] = lambda node, agent: None
         """Told whenever a breaker may have become shut, or shut no more (`RoutingTable.reconsider`)."""
 
-    def on_started(self, traffic: Traffic) -> None:
+    def on_started(self, traffic: Traffic, now: float) -> None:
         """An attempt has begun and is counted in `traffic`."""
         breaker = traffic.breaker
-        if breaker.state is BreakerState.HALF_OPEN and traffic.in_flight == breaker.allowed:
-            self.changed(*traffic.key)
+        if breaker.state is BreakerState.HALF_OPEN:
+            breaker.trials += 1
+            if breaker.trials == breaker.allowed:
+                self._timers.set(BreakerDue(*traffic.key), now + TRIAL_MAX)
+                self.changed(*traffic.key)
 
-    def on_ended(self, traffic: Traffic, failed: bool, now: float) -> None:
-        """An attempt has ended and is counted no more in `traffic`."""
+    def on_ended(self, traffic: Traffic, failed: bool, started_at: float, now: float) -> None:
+        """An attempt that began then has ended and is counted no more in `traffic`."""
         breaker = traffic.breaker
+        breaker.on_trial_ended(started_at)
         happened = breaker.note(failed, now)
         if happened is not None:
             self._move(traffic, happened, now)
         elif breaker.state is BreakerState.HALF_OPEN:
             self.changed(*traffic.key)
 
-    def on_abandoned(self, traffic: Traffic) -> None:
+    def on_abandoned(self, traffic: Traffic, started_at: float) -> None:
         """An attempt has ended in a way that says nothing about the instance, and is counted no more."""
-        if traffic.breaker.state is BreakerState.HALF_OPEN:
+        breaker = traffic.breaker
+        breaker.on_trial_ended(started_at)
+        if breaker.state is BreakerState.HALF_OPEN:
             self.changed(*traffic.key)
 
     def on_timer(self, key: BreakerDue, now: float) -> None:
-        """A breaker was open long enough."""
+        """A breaker was open long enough, or its trials have held up others long enough."""
         traffic = self._traffic.entries.get((key.node, key.agent))
-        if traffic is not None and traffic.breaker.state is BreakerState.OPEN:
+        if traffic is None:
+            return
+        breaker = traffic.breaker
+        if breaker.state is BreakerState.OPEN:
             self._move(traffic, BreakerInput.COOLED, now)
+        elif breaker.state is BreakerState.HALF_OPEN and breaker.is_shut:
+            breaker.forget_trials(now)
+            self.changed(*traffic.key)
 
     def _move(self, traffic: Traffic, happened: BreakerInput, now: float) -> None:
         breaker = traffic.breaker
@@ -84,7 +96,7 @@ class BreakerStage(Stage):
     def judge(self, selector: Selector, instance: Instance) -> Verdict:
         """EJECT what is shut."""
         traffic = self._traffic.get(instance)
-        is_shut = traffic is not None and traffic.breaker.is_shut(traffic.in_flight)
+        is_shut = traffic is not None and traffic.breaker.is_shut
         return Verdict.EJECT if is_shut else Verdict.PASS
 
     def why(self, selector: Selector, instance: Instance) -> str:

@@ -146,7 +146,7 @@ class Router:
         if pick.policy is not None and pick.choice is not None:
             pick.policy.on_started(pick.choice, instance)
         if self._breakers is not None:
-            self._breakers.on_started(traffic)
+            self._breakers.on_started(traffic, now)
 
     def end(self, pick: Pick, code: int, now: float, *, callers_fault: bool = False) -> None:
         """The attempt has ended with `code` (0: well). `callers_fault`: its handler says that the caller is to blame.
@@ -162,13 +162,13 @@ class Router:
             pick.policy.on_ended(pick.choice, pick.instance)
         if callers_fault or code in CALLERS_FAULTS:
             if self._breakers is not None:
-                self._breakers.on_abandoned(traffic)
+                self._breakers.on_abandoned(traffic, pick.started_at)
             return
         failed = code != 0
         if not pick.is_stream:
             traffic.measure(now - pick.started_at, now, failed=failed)
         if self._breakers is not None:
-            self._breakers.on_ended(traffic, failed, now)
+            self._breakers.on_ended(traffic, failed, pick.started_at, now)
 
     # How it decides
 

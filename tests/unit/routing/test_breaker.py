@@ -95,19 +95,18 @@ def test_what_ends_while_it_is_open_moves_nothing() -> None:
 
 def test_half_open_it_lets_twice_as_many_in_after_each_success_and_closes_after_four() -> None:
     breaker = Breaker(state=OPEN)
-    assert breaker.is_shut(0)
+    assert breaker.is_shut
     breaker.move(BreakerInput.COOLED, 30.0)
     for allowed in (1, 2, 4, 8):
-        assert (breaker.allowed, breaker.is_shut(allowed - 1), breaker.is_shut(allowed)) == (
-            allowed,
-            False,
-            True,
-        )
+        breaker.trials = allowed - 1
+        assert not breaker.is_shut
+        breaker.trials = allowed
+        assert (breaker.allowed, breaker.is_shut) == (allowed, True)
         happened = breaker.note(False, 31.0)
     assert happened is BreakerInput.PROVEN
     assert allowed == 1 << (SUCCESSES_TO_CLOSE - 1)
     breaker.move(happened, 31.0)
-    assert not breaker.is_shut(1_000)
+    assert not breaker.is_shut
     assert [breaker.note(True, 32.0) for _ in range(4)] == [None] * 4, "its former failures are forgotten"
 
 

@@ -111,6 +111,43 @@ def test_a_trial_is_one_at_a_time_and_its_cancellation_lets_the_next_one_in() ->
     assert world.state(1) is BreakerState.HALF_OPEN
 
 
+def test_what_is_in_flight_since_before_is_no_trial() -> None:
+    world = Guarded(2)
+    long = world.router.route(world.query(tags={}), [world.node(2)], world.now)
+    world.router.start(long, world.now)
+    while world.call(fails=[1]) != 1 or world.state(1) is BreakerState.CLOSED:
+        pass
+    world.sleep(30.0)
+    assert world.preferred() == [1, 2]
+    trial = world.router.route(world.query(tags={}), [world.node(2)], world.now)
+    world.router.start(trial, world.now)
+    assert world.preferred() == [2]
+    world.router.end(long, 1402, world.now)
+    assert world.preferred() == [2], "the trial is still in flight"
+    world.router.end(trial, 0, world.now)
+    assert world.preferred() == [1, 2]
+
+
+def test_a_trial_that_takes_very_long_holds_up_no_other() -> None:
+    world = Guarded(2)
+    while world.call(fails=[1]) != 1 or world.state(1) is BreakerState.CLOSED:
+        pass
+    world.sleep(30.0)
+    stream = world.router.route(world.query(tags={}), [world.node(2)], world.now)
+    world.router.start(stream, world.now)
+    world.sleep(29.9)
+    assert world.preferred() == [2]
+    world.sleep(0.2)
+    assert world.preferred() == [1, 2]
+    other = world.router.route(world.query(tags={}), [world.node(2)], world.now)
+    world.router.start(other, world.now)
+    assert world.preferred() == [2]
+    world.router.end(stream, 1402, world.now)
+    assert world.preferred() == [2], "it is counted no more"
+    world.router.end(other, 0, world.now)
+    assert world.preferred() == [1, 2]
+
+
 @pytest.mark.parametrize(
     ("sound", "ejected"), [(0, 0), (1, 0), (2, 1), (3, 1), (10, 1), (19, 1), (20, 2), (1_000, 100)]
 )
@@ -207,7 +244,7 @@ class EjectionMachine(RuleBasedStateMachine):
             instance
             for instance in alive
             if (traffic := self.world.router.measures.traffic.get(instance)) is not None
-            and traffic.breaker.is_shut(traffic.in_flight)
+            and traffic.breaker.is_shut
         ]
         assert len(pool.ejected) == min(len(shut), ejected_max(len(alive)))
         assert set(pool.ejected) <= {instance.key for instance in shut}
