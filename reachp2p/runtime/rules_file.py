@@ -1,11 +1,13 @@
 """The file of a node's own rules (docs/protocol/rules.md): read at the start, and again whenever it has changed.
 
 A file that cannot be used stops the start. Later the rules that were in force stay so, and the refusal is told: as an
-event, as a counter and in the log, once for each state of the file.
+event, as a counter and in the log, once for each state of the file. A named pipe, whose reading waits for whoever
+writes, cannot be used. A disk that hangs changes no rules and keeps no node from ending.
 """
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,7 +41,7 @@ class RulesFile:
 
         Raises `ConfigurationInvalid` (1704) that begins with the file's name, and nothing has changed.
         """
-        self._seen, document = await trio.to_thread.run_sync(_read, self.path)
+        self._seen, document = await trio.to_thread.run_sync(_read, self.path, abandon_on_cancel=True)
         if isinstance(document, ConfigurationInvalid):
             raise document
         has_changed = engine.set_own_rules(document, str(self.path), trio.current_time())
@@ -50,7 +52,7 @@ class RulesFile:
         """Look at the file for ever. `wake`: the engine has something to tell."""
         while True:
             await trio.sleep(LOOK_INTERVAL)
-            if await trio.to_thread.run_sync(_stamp, self.path) == self._seen:
+            if await trio.to_thread.run_sync(_stamp, self.path, abandon_on_cancel=True) == self._seen:
                 continue
             try:
                 if await self.load(engine):
@@ -75,6 +77,12 @@ def _read(path: Path) -> tuple[Stamp | None, dict[str, Any] | ConfigurationInval
     """The stamp from before reading, so that a change meanwhile is seen, and what the file says or why it cannot."""
     stamp = _stamp(path)
     try:
+        if stamp is not None and stat.S_ISFIFO(path.stat().st_mode):
+            raise ConfigurationInvalid(
+                f"{path}: a named pipe, which cannot be read again; put a file in its place"
+            )
         return stamp, parse_toml(read_file(path, "rules"), str(path), "rules")
     except ConfigurationInvalid as error:
         return stamp, error
+    except OSError as error:  # gone since
+        return stamp, ConfigurationInvalid(f"{path}: cannot be read: {error.strerror}")

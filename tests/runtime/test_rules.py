@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,29 @@ async def test_a_bad_new_file_keeps_the_old_rules_and_says_so_once(
         path.unlink()
         await until(lambda: node.diagnostics()["rules.file_refused"] == 2)
         nursery.cancel_scope.cancel()
+
+
+async def test_a_pipe_in_place_of_the_file_is_refused_and_holds_no_node(tmp_path: Path) -> None:
+    path = tmp_path / "rules.toml"
+    os.mkfifo(path)
+    with (
+        trio.fail_after(5),
+        pytest.raises(ConfigurationInvalid, match="a named pipe, which cannot be read again"),
+    ):
+        await Node(rules=path).__aenter__()
+    path.unlink()
+    path.write_text(ONCE)
+    with trio.fail_after(5):
+        async with Node(rules=path) as node:
+            path.unlink()
+            os.mkfifo(path)
+            await until(lambda: node.diagnostics().get("rules.file_refused", 0) >= 1)
+            with pytest.raises(ConfigurationInvalid, match="a named pipe"):
+                await node.reload_rules()
+            assert own(node) == ONCE
+            path.unlink()
+            path.write_text("")
+            await until(lambda: own(node) == "")
 
 
 async def test_a_file_is_read_on_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

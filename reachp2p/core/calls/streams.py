@@ -127,7 +127,9 @@ class Streams:
         if inflow is None:
             if stream.reply is not None:
                 return Flow.ENDED
-            raise LocalProtocolError("nothing is received on this stream")
+            raise LocalProtocolError(
+                "the results of this call are no stream: ask for its one result, with result()"
+            )
         item = inflow.take()
         if item is None:
             if inflow.is_over:
