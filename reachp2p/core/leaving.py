@@ -51,7 +51,8 @@ class Leaving:
         parts.callee.serve_on()
         withdrawn: list[Checked[AgentRecord]] = []
         for agent in list(parts.agents.specs):
-            if agent in parts.own_claims.tokens and parts.callee.is_serving(agent):
+            is_at_work = parts.callee.is_serving(agent) or parts.event_handlers.is_serving(agent)
+            if agent in parts.own_claims.tokens and is_at_work:
                 continue  # nobody is to own it before its handlers have ended; LEFT frees it
             record = parts.agents.withdraw(agent, now)
             if record is not None:
@@ -99,6 +100,7 @@ class Leaving:
         parts.callee.drain(now)
         for agent in parts.own_claims.tokens:
             parts.callee.hand_back(agent, now)
+            parts.event_handlers.hand_back(agent)
         parts.caller.drain()
         parts.own.leave()
         self._hearing.announce(now)

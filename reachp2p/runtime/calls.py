@@ -16,7 +16,7 @@ from reachp2p._payload import NotJson, decode, encode
 from reachp2p.core.commands import CallSpec, RouteQuery
 from reachp2p.core.events import CallEnded, CallOutlasted, StreamEnded
 from reachp2p.core.ids import short
-from reachp2p.errors import CallFailed, ErrorCode
+from reachp2p.errors import CallFailed, ErrorCode, ReachError
 from reachp2p.runtime.driver import Driver
 from reachp2p.runtime.tasks import StillRunning, Task, unknown
 from reachp2p.runtime.telemetry import ClientSpan, Telemetry
@@ -80,7 +80,7 @@ class Calls:
             spec, span = self._telemetry.client(spec)
         try:
             call = driver.engine.call(spec, trio.current_time())
-        except CallFailed as error:
+        except ReachError as error:
             if span is not None:
                 span.fail(error.code, error.message)
             raise
@@ -121,15 +121,15 @@ class Calls:
 
     def on_event(self, event: CallEnded | CallOutlasted) -> None:
         """The engine ends a call, or makes it a task. One that nobody waits for was cancelled here, or is a task."""
+        if self._spans and isinstance(event, CallEnded):
+            span = self._spans.pop(event.call, None)
+            if span is not None:
+                span.end(event)
         if isinstance(event, StreamEnded):
             stream = self._streams.pop(event.call, None)
             if stream is not None:
                 stream(event)
             return
-        if self._spans and isinstance(event, CallEnded):
-            span = self._spans.pop(event.call, None)
-            if span is not None:
-                span.end(event)
         task = self._waiting.pop(event.call, None)
         if task is not None:
             trio.lowlevel.reschedule(task, outcome.Value(event))

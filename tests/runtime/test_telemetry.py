@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 import trio
@@ -130,6 +130,25 @@ async def test_a_call_without_a_span_around_it_begins_a_trace(spans: InMemorySpa
             await node.call("no.such")
         (failed,) = spans.get_finished_spans()[2:]
         assert failed.attributes[telemetry.CODE] == ErrorCode.UNKNOWN_TARGET
+
+
+@pytest.mark.trio
+async def test_the_span_of_a_stream_ends_with_it(spans: InMemorySpanExporter) -> None:
+    agent = Agent("team/counter")
+
+    @agent.capability("work.count")
+    async def count() -> AsyncIterator[int]:
+        for number in range(3):
+            yield number
+
+    async with Node(agent, protocol=PLAIN) as node:
+        async with node.stream("work.count") as items:
+            assert [item async for item in items] == [0, 1, 2]
+        async with node.stream("work.count"):
+            pass  # it is left at once
+        await trio.sleep(0.05)
+        ends = [span.status.is_ok for span in spans.get_finished_spans() if span.kind is otel.SpanKind.CLIENT]
+    assert ends == [True, False]
 
 
 @pytest.mark.trio

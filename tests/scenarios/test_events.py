@@ -11,7 +11,7 @@ from reachp2p_sim.world.world import World
 
 from reachp2p.core.commands import AgentSpec, PublishSpec, RouteQuery, TopicSpec
 from reachp2p.core.effects import Invoke
-from reachp2p.core.events import Event, EventReceived, RecordChanged
+from reachp2p.core.events import Event, EventReceived, MemberState, RecordChanged
 from reachp2p.core.ids import SUBSCRIPTIONS
 from reachp2p.core.registry.claims import fencing_token
 from reachp2p.errors import CallFailed, ErrorCode
@@ -269,6 +269,34 @@ def test_handlers_of_an_exclusive_agent_run_at_its_owner() -> None:
     assert invoked == [(world.by_node[owner][0].name, fencing_token(1, owner))]
     standing_by = [host for host in hosts[:3] if host.node != owner]
     assert all(host.engine.diagnostics()["topics.standing_by"] == 1 for host in standing_by)
+
+
+def test_an_owner_that_leaves_finishes_the_handlers_of_its_events() -> None:
+    world, hosts, _ = stage(4)
+    for host in hosts[:2]:
+        host.application.offer(Offer(replace(HANDLED, exclusive=True), Handler(service_time=1.0)))
+    world.run(8)
+    publish(hosts[3], "orders.new")
+    world.run(0.3)
+    owner = next(host for host in hosts if host.node == hosts[3].engine.owner("shop/audit"))
+    engine = owner.engine
+    world.leave(owner)
+    world.run(3)
+    assert engine.diagnostics().get("topics.handled") == 1
+
+
+def test_an_owner_that_has_left_runs_no_handlers_of_its_events_any_more() -> None:
+    world, hosts, _ = stage(4)
+    for host in hosts[:2]:
+        host.application.offer(Offer(replace(HANDLED, exclusive=True), Handler(service_time=25.0)))
+    world.run(8)
+    publish(hosts[3], "orders.new")
+    world.run(0.3)
+    owner = next(host for host in hosts if host.node == hosts[3].engine.owner("shop/audit"))
+    engine = owner.engine
+    world.leave(owner)
+    world.run_until(lambda _: any(m.state is MemberState.LEFT for m in hosts[3].engine.members()), limit=20)
+    assert engine.diagnostics()["size.topics.handling"] == 0
 
 
 def test_what_cannot_be_published_says_why() -> None:

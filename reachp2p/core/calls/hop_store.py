@@ -79,7 +79,7 @@ class HopStore:
     def asked(self, call: Call, code: int, detail: str, now: float) -> None:
         """An attempt of a call of this node is over."""
         spec, reply, trace, started = call.spec, call.reply, call.trace, call.attempt_at
-        handed = call.state is CallState.ASKED
+        handed = call.state is not CallState.LINKING
         row = Row(
             spec.session_id or trace, trace, started, now, False, call.node, call.parent, call.span, call.id,
             call.attempts, len(spec.path), call.agent, call.capability, (call.asked_at if handed else now) - started,

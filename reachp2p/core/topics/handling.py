@@ -174,22 +174,24 @@ class EventHandlers:
         self._counters.add(
             "topics.handled" if result.code == 0 else f"topics.handling_failed.{int(result.code)}"
         )
-        self._finish(number)
-        self._start_all(now)
+        self._go_on(self._finish(number), now)
 
     def on_due(self, key: EventHandlingDue, now: float) -> None:
         """A handler has had its time."""
         if key.invocation in self._invocations:
             self._counters.add("topics.handling_failed.1401")
-            self._cancel([key.invocation], "its time is over")
-            self._start_all(now)
+            self._effects.add(CancelInvoke(key.invocation, "its time is over"))
+            self._go_on(self._finish(key.invocation), now)
 
     # Running
 
-    def _start_all(self, now: float) -> None:
-        for bulkhead in list(self._bulkheads.values()):
-            if bulkhead.waiting:
-                self._start_waiting(bulkhead, now)
+    def _go_on(self, bulkhead: _Bulkhead, now: float) -> None:
+        """A handler of this bulkhead has ended. Others wait for it only if the node was full."""
+        if len(self._invocations) == RUNNING_MAX - 1:
+            for other in list(self._bulkheads.values()):
+                if other is not bulkhead:
+                    self._start_waiting(other, now)
+        self._start_waiting(bulkhead, now)
 
     def _start_waiting(self, bulkhead: _Bulkhead, now: float) -> None:
         topic = bulkhead.topic
@@ -231,9 +233,11 @@ class EventHandlers:
             )
         )
 
-    def _finish(self, number: int) -> None:
-        self._invocations.pop(number).running -= 1
+    def _finish(self, number: int) -> _Bulkhead:
+        bulkhead = self._invocations.pop(number)
+        bulkhead.running -= 1
         self._timers.cancel(EventHandlingDue(number))
+        return bulkhead
 
     # Questions
 
@@ -241,6 +245,10 @@ class EventHandlers:
     def running(self) -> int:
         """Handlers that run."""
         return len(self._invocations)
+
+    def is_serving(self, agent: str) -> bool:
+        """Whether handlers of this agent run."""
+        return any(bulkhead.agent == agent for bulkhead in self._invocations.values())
 
     def gauges(self) -> dict[str, int]:
         """The sizes of what is bounded, by name."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reachp2p.core.calls import waiting_cancels
+from reachp2p.core.calls.hops import HopFilter
 from reachp2p.core.calls.waiting_cancels import WaitingCancelsDue
 from reachp2p.core.commands import Lasting
 from reachp2p.errors import ErrorCode
@@ -91,3 +92,15 @@ def test_beyond_the_bound_the_oldest_cancel_is_dropped(monkeypatch: pytest.Monke
     world.sleep(60.0)
     assert list(b.running) == [b.invoked[0].invocation]
     assert a.counters.value("calls.cancels_dropped") == 1
+
+
+def test_its_hop_says_that_the_request_was_handed_over() -> None:
+    world, a, b = pair()
+    a.call(idempotency_key="k", timeout=5.0)
+    world.run()
+    world.silent.add(b.address)
+    world.lose(a, b)
+    world.sleep(6.0)
+    (hop,) = a.hops.find(HopFilter(), world.now).hops
+    assert (hop.code, hop.handed, hop.answered) == (ErrorCode.DEADLINE_EXCEEDED, True, False)
+    assert hop.queued < 1.0
