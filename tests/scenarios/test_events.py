@@ -13,8 +13,9 @@ from reachp2p.core.commands import AgentSpec, PublishSpec, RouteQuery, TopicSpec
 from reachp2p.core.effects import Invoke
 from reachp2p.core.events import Event, EventReceived, MemberState, RecordChanged
 from reachp2p.core.ids import SUBSCRIPTIONS
+from reachp2p.core.registry import own
 from reachp2p.core.registry.claims import fencing_token
-from reachp2p.errors import CallFailed, ErrorCode
+from reachp2p.errors import CallFailed, ErrorCode, InvalidIdentifier, LocalProtocolError
 
 
 class Heard:
@@ -297,6 +298,49 @@ def test_an_owner_that_has_left_runs_no_handlers_of_its_events_any_more() -> Non
     world.leave(owner)
     world.run_until(lambda _: any(m.state is MemberState.LEFT for m in hosts[3].engine.members()), limit=20)
     assert engine.diagnostics()["size.topics.handling"] == 0
+
+
+def test_a_node_with_as_many_agents_as_it_may_have_subscribes_all_the_same() -> None:
+    world, hosts, heard = stage(2)
+    engine = hosts[0].engine
+    for number in range(world.protocol.records_per_node_max // 2):
+        engine.register(AgentSpec(agent=f"many/agent{number}"), hosts[0].now)
+    with pytest.raises(LocalProtocolError, match="agents already"):
+        engine.register(AgentSpec(agent="many/more"), hosts[0].now)
+    hosts[0].settle()
+    subscribe(hosts[0], "a.*")
+    subscribe(hosts[0], "b.*")
+    world.run(3)
+    publish(hosts[1], "a.x")
+    publish(hosts[1], "b.x")
+    world.run(1)
+    assert heard.topics(hosts[0]) == ["a.x", "b.x"]
+
+
+def test_a_subscription_that_there_is_no_room_to_tell_of_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, hosts, _ = stage(2)
+    monkeypatch.setattr(own, "RECORDS_BYTES_MAX", 1)
+    with pytest.raises(InvalidIdentifier, match="offer it from another node"):
+        subscribe(hosts[0], "a.*")
+    world.run(12)
+    told = hosts[0].engine.diagnostics()
+    assert (told["size.topics.subscriptions"], told["size.topics.own_patterns"]) == (0, 0)
+
+
+def test_what_was_to_be_told_later_and_has_no_room_then_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, hosts, heard = stage(2)
+    subscribe(hosts[0], "a.*")
+    subscribe(hosts[0], "later.*")  # too soon after the first to be told at once
+    with monkeypatch.context() as patch:
+        patch.setattr(own, "RECORDS_BYTES_MAX", 1)
+        world.run(7)
+    assert hosts[0].engine.diagnostics()["topics.not_told"] == 2
+    world.run(6)
+    publish(hosts[1], "later.x")
+    world.run(1)
+    assert heard.topics(hosts[0]) == ["later.x"]
 
 
 def test_what_cannot_be_published_says_why() -> None:

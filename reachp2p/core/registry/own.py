@@ -74,7 +74,8 @@ class OwnAgents:
 
     def _offer(self, spec: AgentSpec, now: float) -> Checked[AgentRecord] | None:
         self._check_size(spec)
-        if spec.agent not in self.specs and len(self.specs) >= self._max:
+        agents = len(self.specs) - (SUBSCRIPTIONS in self.specs)
+        if spec.agent not in self.specs and agents >= self._max and spec.agent != SUBSCRIPTIONS:
             raise LocalProtocolError(f"this node offers {self._max} agents already; withdraw one first")
         if self._is_open and not self._store.has_room(self._own.node, spec.agent):
             raise LocalProtocolError(

@@ -25,6 +25,8 @@ SUBSCRIPTIONS_MAX = 65_536
 """Subscriptions of a node: as many as calls may be pending."""
 TELL_INTERVAL = 0.5
 """Seconds between two records of subscriptions, at least."""
+NOT_TOLD_INTERVAL = 5.0
+"""Seconds until a record for which there was no room is tried again."""
 LINGER = 5.0
 """Seconds that a pattern stays in the record after its last subscriber has gone."""
 
@@ -101,6 +103,15 @@ class Subscriber:
             return None
         self._told, self._told_at = wanted, now
         return wanted
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """What the record says."""
+        return self._told
+
+    def not_told(self, told: tuple[str, ...], now: float) -> None:
+        """There was no room for what was taken last: the record says this, as before. Try again in a while."""
+        self._told, self._told_at = told, now + NOT_TOLD_INTERVAL - TELL_INTERVAL
 
     # Events
 
