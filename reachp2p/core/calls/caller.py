@@ -39,7 +39,7 @@ from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
 from reachp2p.core.wire.codec import RejectedCall
 from reachp2p.core.wire.messages import Reply, Request
-from reachp2p.errors import CallFailed, ErrorCode
+from reachp2p.errors import RETRY_SAFE, CallFailed, ErrorCode
 
 _KNOWN_CODES = frozenset(int(code) for code in ErrorCode)
 _LOST_CODES = (ErrorCode.NODE_LOST, ErrorCode.OUTCOME_UNKNOWN)
@@ -192,10 +192,15 @@ class Caller:
         self._is_draining = True
 
     def end_all(self, code: ErrorCode, detail: str, now: float) -> None:
-        """End every pending call: this life is over (1601), or the node stops."""
+        """End every pending call: this life is over (1601), or the node stops. What was asked may have been executed,
+        so that 1411 is 1409 then."""
         for call in self._pending.all():
             self._attempts.withdraw(call, now)
-            self._ends.end(call, code, detail, now)
+            if code in RETRY_SAFE and call.state is not CallState.LINKING:
+                said = f"{detail}; it may have been executed"
+                self._ends.end(call, ErrorCode.OUTCOME_UNKNOWN, said, now)
+            else:
+                self._ends.end(call, code, detail, now)
         self.waiting_cancels.clear()
 
     def _check_room(self, spec: CallSpec) -> None:

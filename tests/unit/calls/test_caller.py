@@ -609,6 +609,21 @@ def test_all_calls_end_with_their_life() -> None:
     assert nothing_left(a, b, c)
 
 
+def test_a_node_that_stops_promises_nothing_about_what_it_has_asked() -> None:
+    world, a, b, c = trio()
+    asked = a.call()
+    world.run()
+    world.silent |= {b.address, c.address}
+    world.lose(a, b)
+    world.lose(a, c)
+    linking = a.call()
+    a.caller.end_all(ErrorCode.NODE_LOST, "this node has left", world.now)
+    a.perform()
+    assert a.end_of(asked).code == ErrorCode.OUTCOME_UNKNOWN
+    assert (a.end_of(linking).code, a.end_of(linking).detail) == (ErrorCode.NODE_LOST, "this node has left")
+    assert nothing_left(a)
+
+
 # What a callee may send
 
 
