@@ -7,6 +7,7 @@ so each hop proves others, whatever was lost between. Order is taken from what c
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from typing import TypeAlias
@@ -194,27 +195,60 @@ def _lost(hops: Sequence[Hop], links: _Links, nodes: _Nodes) -> list[Finding]:
 
 
 def _broken(hops: Sequence[Hop], strays: Sequence[Hop]) -> list[Finding]:
-    """Calls that began a trace of their own on a node while it served this session."""
-    served = [hop for hop in hops if hop.side is Side.SERVED]
+    """Calls that began a trace of their own on a node while it served this session; of several hops that were being
+    served then, the one that ended last is named."""
+    served: dict[NodeId, _Windows] = {}
+    for hop in sorted((hop for hop in hops if hop.side is Side.SERVED), key=_begun):
+        served.setdefault(hop.node, _Windows()).add(hop)
     found = []
     for stray in strays:
-        if stray.side is not Side.ASKED or stray.depth or stray.parent is not None:
+        if (
+            stray.side is not Side.ASKED
+            or stray.depth
+            or stray.parent is not None
+            or stray.node not in served
+        ):
             continue
-        for hop in served:
-            if hop.node == stray.node and hop.started + hop.queued <= stray.started < hop.ended:
-                found.append(
-                    Finding(
-                        kind=Kind.TRACE_BROKEN,
-                        node=stray.node,
-                        message_id=stray.message_id,
-                        attempt=stray.attempt,
-                        span=hop.span,
-                        agent=hop.agent,
-                        capability=stray.capability,
-                    )
+        around = served[stray.node].at(stray.started)
+        if around is not None:
+            found.append(
+                Finding(
+                    kind=Kind.TRACE_BROKEN,
+                    node=stray.node,
+                    message_id=stray.message_id,
+                    attempt=stray.attempt,
+                    span=around.span,
+                    agent=around.agent,
+                    capability=stray.capability,
                 )
-                break
+            )
     return found
+
+
+def _begun(hop: Hop) -> float:
+    """When the handler of a served hop began."""
+    return hop.started + hop.queued
+
+
+class _Windows:
+    """The times in which one node served, by their beginnings. A node may tell of 20,000: nothing looks at all."""
+
+    def __init__(self) -> None:
+        self._begun: list[float] = []
+        self._last: list[Hop] = []
+        """Of those that had begun by then, the one that ends last."""
+
+    def add(self, hop: Hop) -> None:
+        """One that began no sooner than those before."""
+        self._begun.append(_begun(hop))
+        last = self._last[-1] if self._last else hop
+        self._last.append(hop if hop.ended >= last.ended else last)
+
+    def at(self, time: float) -> Hop | None:
+        """One that was being served at this time."""
+        place = bisect_right(self._begun, time)
+        last = self._last[place - 1] if place else None
+        return last if last is not None and time < last.ended else None
 
 
 # Clocks
@@ -306,9 +340,8 @@ def _in_order(
     levels: list[int] = []
     seen: set[int] = set()
     waiting = [(hop, 0) for hop in sorted(roots, key=start, reverse=True)]
-    rest = sorted(
-        hops, key=start
-    )  # a node may tell of hops that cause each other: each is shown once all the same
+    # A node may tell of hops that cause each other: each is shown once all the same.
+    rest = iter(sorted(hops, key=start))
     while waiting or len(ordered) < len(hops):
         if not waiting:
             waiting = [(next(hop for hop in rest if id(hop) not in seen), 0)]
