@@ -57,6 +57,8 @@ def _write_request(request: Request) -> bytes | None:
         or request.stream
         or request.credit
         or request.extensions
+        or request.hops_left < 0  # `head` writes whole numbers
+        or request.remaining_ms < 0
         or len(request.message_id) != MESSAGE_ID_BYTES
     ):
         return None

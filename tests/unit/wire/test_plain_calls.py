@@ -7,6 +7,7 @@ from typing import Any
 import cbor2
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from reachp2p.core.ids import Life
 from reachp2p.core.wire import codec
@@ -134,3 +135,18 @@ def test_what_has_more_to_say_is_left_to_the_codec() -> None:
 def test_many_data_items_are_refused_as_before() -> None:
     body = pack_messages([cbor2.dumps([0] * 3_000)] * 6)
     assert outcome(read_with_plain_form, body) == outcome(read_by_codec, body) == "elements"
+
+
+def test_a_negative_number_is_left_to_the_general_form() -> None:
+    """Its receiver refuses it and answers; bytes that are none of ours would end the link."""
+    plain = Request(
+        message_id=bytes(16),
+        life=Life(epoch=1, life_id=bytes(16)),
+        agent="a/b",
+        capability="a.b",
+        remaining_ms=1,
+    )
+    assert write_call(plain) == by_codec(plain)
+    for wrong in (replace(plain, hops_left=-1), replace(plain, remaining_ms=-1)):
+        assert write_call(wrong) is None
+        assert encode_message(wrong) == by_codec(wrong)
