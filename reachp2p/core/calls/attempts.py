@@ -38,6 +38,8 @@ from reachp2p.core.timers import Timers
 from reachp2p.core.wire.messages import Cancel, Request
 from reachp2p.errors import ErrorCode
 
+FULL_LINK = "too much waits for its link already"
+
 
 class Attempts:
     """Asks instances on behalf of pending calls."""
@@ -140,8 +142,7 @@ class Attempts:
         elif is_rejoining:
             self.rejoin_later(call, now)
         else:
-            detail = "too much waits for its link already"
-            self.over(call, ErrorCode.REFUSED_FULL, detail, now, executed=False)
+            self.over(call, ErrorCode.REFUSED_FULL, FULL_LINK, now, executed=False, is_ours=True)
 
     def _ask_locally(self, call: Call, now: float) -> None:
         life = self._own_life()
@@ -214,13 +215,17 @@ class Attempts:
         call.rejoins += 1
         self._timers.set(CallDue(call.id), call.due_at)
 
-    def over(self, call: Call, code: ErrorCode, detail: str, now: float, *, executed: bool) -> None:
-        """The instance cannot answer any more. `executed`: it may have run the handler."""
+    def over(
+        self, call: Call, code: ErrorCode, detail: str, now: float, *, executed: bool, is_ours: bool = False
+    ) -> None:
+        """The instance cannot answer any more. `executed`: it may have run the handler. `is_ours`: the reason lies in
+        this node, and says nothing about the instance."""
         call.may_have_run = call.may_have_run or executed
         may_retry = call.has_attempts_left and (call.repeatable or not call.may_have_run)
         if call.spec.stream and not self._streams.is_untouched(call.id):
             may_retry, detail = False, f"{detail}, in the middle of a stream"
-        if may_retry and now < call.deadline and self.switch(call, code, detail, now, is_over=True):
+        is_in_time = now < call.deadline
+        if may_retry and is_in_time and self.switch(call, code, detail, now, is_over=True, is_ours=is_ours):
             return
         if executed:
             code = ErrorCode.OUTCOME_UNKNOWN
@@ -228,9 +233,18 @@ class Attempts:
             if call.repeatable and call.ruling.retry is False:
                 why = "a rule allows no second attempt"
             detail = f"{detail}; it may have been executed, and {why}"
-        self._ends.end(call, code, detail, now)
+        self._ends.end(call, code, detail, now, is_ours=is_ours)
 
-    def switch(self, call: Call, code: int, detail: str, now: float, *, is_over: bool = False) -> bool:
+    def switch(
+        self,
+        call: Call,
+        code: int,
+        detail: str,
+        now: float,
+        *,
+        is_over: bool = False,
+        is_ours: bool = False,
+    ) -> bool:
         """Ask another instance instead, `code` and `detail` being how it went with this one; false, and nothing has
         changed, if there is none or the retry budget is used up."""
         try:
@@ -246,7 +260,7 @@ class Attempts:
         if not is_over:
             call.may_have_run = call.may_have_run or call.state is not CallState.LINKING
             self.withdraw(call, now)
-        self._router.end(call.pick, code, now)
+        self._router.end(call.pick, code, now, callers_fault=is_ours)
         instance = pick.instance
         pick.is_stream = call.spec.stream
         call.pick = pick

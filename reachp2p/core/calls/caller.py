@@ -13,7 +13,7 @@ from math import inf
 
 from msgspec.structs import replace
 
-from reachp2p.core.calls.attempts import Attempts
+from reachp2p.core.calls.attempts import FULL_LINK, Attempts
 from reachp2p.core.calls.call import LOCAL, REFUSALS_WORTH_A_RETRY, Call, CallDue, CallState
 from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.checks import capability_of, check_spec, check_stream
@@ -301,11 +301,10 @@ class Caller:
             self._attempts.lost_again(call, now)
             return
         call.asked -= 1
-        if self._links.link_to(call.node) == link:
-            code, detail = ErrorCode.REFUSED_FULL, "too much waits for its link already"
-        else:
-            code, detail = ErrorCode.NODE_LOST, "its link ended before the request was sent"
-        self._attempts.over(call, code, detail, now, executed=False)
+        is_full = self._links.link_to(call.node) == link
+        code = ErrorCode.REFUSED_FULL if is_full else ErrorCode.NODE_LOST
+        detail = FULL_LINK if is_full else "its link ended before the request was sent"
+        self._attempts.over(call, code, detail, now, executed=False, is_ours=is_full)
 
     def on_member_gone(self, node: NodeId, life: Life, now: float, *, left: bool = False) -> None:
         """A member's life is over (DEAD, `left` or replaced): what was asked of it ends or goes elsewhere at once.

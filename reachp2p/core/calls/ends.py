@@ -51,9 +51,13 @@ class Ends:
         payload: bytes = b"",
         *,
         caller_fault: bool = False,
+        is_ours: bool = False,
     ) -> None:
-        """End `call`. A code that says "nothing was executed" becomes 1409 if an earlier attempt may have been."""
-        self._router.end(call.pick, code, now, callers_fault=caller_fault)
+        """End `call`; `is_ours` as in `Attempts.over`.
+
+        A code that says "nothing was executed" becomes 1409 if an earlier attempt may have been.
+        """
+        self._router.end(call.pick, code, now, callers_fault=caller_fault or is_ours)
         if call.may_have_run and code in RETRY_SAFE:
             detail = f"{detail} [{int(code)}]; an earlier attempt may have been executed"
             code = ErrorCode.OUTCOME_UNKNOWN

@@ -700,7 +700,23 @@ def test_a_request_larger_than_its_promise_goes_to_another_instance_at_once() ->
     world.run()
     assert (a.end_of(call).code, a.end_of(call).attempts) == (0, 2)
     assert (a.end_of(first).code, a.end_of(first).node) == (0, b.node)
+    assert world.router.excused == [(b.node, ErrorCode.REFUSED_FULL)]
     assert nothing_left(a, b, c)
+
+
+def test_a_link_that_is_full_already_says_nothing_about_the_instance() -> None:
+    world, a, b, c = trio(link_queue_max=8_000)
+    for node in (b, c):
+        a.dial(node)
+    world.run()
+    link = a.links.link_to(b.node)
+    assert link is not None
+    a.links.on_writable(link, 0, world.now)
+    world.gated.add("a")
+    calls = [a.call(b"x" * 3_000) for _ in range(4)]
+    assert world.router.excused == [(b.node, ErrorCode.REFUSED_FULL)] * len(world.router.excused) != []
+    for call in calls:
+        a.cancel(call)
 
 
 def test_a_request_that_fits_no_link_ends_at_once_and_says_why() -> None:
@@ -710,6 +726,7 @@ def test_a_request_that_fits_no_link_ends_at_once_and_says_why() -> None:
     ended = a.end_of(call)
     assert (ended.code, ended.detail) == (ErrorCode.REFUSED_FULL, "too much waits for its link already")
     assert (ended.attempts, a.counters.value("calls.unsent")) == (2, 2)
+    assert [node for node, _ in world.router.excused] == [b.node, c.node], "our link says nothing about them"
     assert b.invoked == c.invoked == []
     assert nothing_left(a, b, c)
 

@@ -63,6 +63,8 @@ class Order:
         """Attempts in flight."""
         self.ended: list[tuple[NodeId, int]] = []
         """How the others have ended, in order."""
+        self.excused: list[tuple[NodeId, int]] = []
+        """Those among them that say nothing about the instance."""
 
     def route(self, query: RouteQuery, exclude: Collection[NodeId] = (), now: float = 0.0) -> Pick:
         for instance in self.instances:
@@ -81,6 +83,8 @@ class Order:
         assert pick in self.started, "an attempt ends once, after it has begun"
         self.started.remove(pick)
         self.ended.append((pick.instance.node, int(code)))
+        if callers_fault:
+            self.excused.append((pick.instance.node, int(code)))
 
 
 class Node(Side):
