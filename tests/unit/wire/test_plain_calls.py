@@ -145,6 +145,7 @@ def test_a_negative_number_is_left_to_the_general_form() -> None:
         agent="a/b",
         capability="a.b",
         remaining_ms=1,
+        payload=b"x",
     )
     assert write_call(plain) == by_codec(plain)
     for wrong in (replace(plain, hops_left=-1), replace(plain, remaining_ms=-1)):
