@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 
 import trio
 
 from reachp2p._arguments import check_optional_seconds
 from reachp2p.core.ids import NodeId
+from reachp2p.errors import LocalProtocolError
 
 if TYPE_CHECKING:
     from reachp2p.runtime.call_stream import CallStream
     from reachp2p.runtime.handlers import InvokeContext
     from reachp2p.runtime.preferences import Preferences
+
+T = TypeVar("T")
 
 
 class NoThreadFree(Exception):
@@ -189,9 +192,18 @@ class Context:
         return await self._node.publish_for(self._invocation, topic, data)
 
     def publish_blocking(self, topic: str, data: Any = None) -> int:
-        """`publish` for a handler that is a plain function and so runs in a worker thread."""
-        return trio.from_thread.run(partial(self.publish, topic, data))
+        """`publish` for a handler that is a plain function and so runs in a worker thread. Raises 1704 in others."""
+        return _from_thread("publish", partial(self.publish, topic, data))
 
     def call_blocking(self, capability: str | None = None, params: Any = None, **options: Any) -> Any:
-        """`call` for a handler that is a plain function and so runs in a worker thread."""
-        return trio.from_thread.run(partial(self.call, capability, params, **options))
+        """`call` for a handler that is a plain function and so runs in a worker thread. Raises 1704 in others."""
+        return _from_thread("call", partial(self.call, capability, params, **options))
+
+
+def _from_thread(name: str, function: Callable[[], Awaitable[T]]) -> T:
+    if trio.lowlevel.in_trio_run():
+        raise LocalProtocolError(
+            f"{name}_blocking waits in a worker thread, where handlers run that are plain functions; in an `async def` "
+            f"write `await context.{name}(...)`"
+        )
+    return trio.from_thread.run(function)

@@ -11,7 +11,7 @@ import trio
 
 from reachp2p import Agent, CallFailed, Context, Node
 from reachp2p.core.settings import Protocol
-from reachp2p.errors import ErrorCode
+from reachp2p.errors import ErrorCode, LocalProtocolError
 
 pytestmark = pytest.mark.trio
 
@@ -145,6 +145,22 @@ async def test_a_plain_handler_passes_everything_on_from_its_thread() -> None:
     async with two_nodes([plain], [relay("loop/there", "loop.there", "loop.plain")]) as (_, right):
         said = await right.call("loop.plain", timeout=4)
     assert [(capability, code) for capability, code, _ in said] == [("loop.there", ErrorCode.LOOP)]
+
+
+async def test_waiting_for_a_thread_in_the_event_loop_says_what_to_write() -> None:
+    held = Agent("loop/held")
+
+    @held.capability("loop.held")
+    async def hold(context: Context) -> None:
+        with pytest.raises(LocalProtocolError, match=r"write `await context.publish\(...\)` \[1704\]"):
+            context.publish_blocking("a.b")
+        context.call_blocking("loop.held")
+
+    async with two_nodes([held], []) as (_, right):
+        with pytest.raises(
+            CallFailed, match=r"1704: call_blocking waits in a worker .* `await context.call\(...\)`"
+        ):
+            await right.call("loop.held", timeout=4)
 
 
 async def test_calls_by_way_of_the_node_carry_on_the_call_that_is_served_whoever_makes_them() -> None:

@@ -361,5 +361,7 @@ class Streams:
 
 def _out(stream: Stream) -> Outflow:
     if stream.outflow is None:
-        raise LocalProtocolError("nothing can be sent on this stream")
+        raise LocalProtocolError(
+            "the parameters of this call are no stream: send none and end none, and read its results with `async for`"
+        )
     return stream.outflow
