@@ -389,7 +389,7 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path) -> None:
         for task, result in pool.outcomes(plan.tasks()):
             assert task.number not in found
             found[task.number] = digest(result)
-            if len(found) in (2, 5):
+            if len(found) == 2:  # a second one could meet the same run again, which is then given up
                 os.kill(pool.processes[0], signal.SIGKILL)
     assert found == expected
 
