@@ -1,7 +1,8 @@
 """Routing: `python bench/route.py [--instances 1000] [--seconds 2]` prints one JSON object.
 
-One decision among N instances of a capability, for every policy, while the table changes ten times a second (records
-with new weights, nodes that turn SUSPECT and back, instances that come and go); adding and removing one instance,
+One decision among N instances of a capability, for every policy, with all stages on, and with the start and the end of
+its attempt, while the table changes ten times a second (records with new weights, nodes that turn SUSPECT and back,
+instances that come and go); adding and removing one instance,
 up to the moment at which the ring has followed; memory; and references from the same run, because only ratios survive
 another machine. Times are CPU time of this process. Decisions are timed in batches of 100; a change falls between
 batches, and what it postpones (the ring) falls on the decision after it, so `mean` has it and `median` has not.
@@ -25,11 +26,18 @@ from reachp2p.core.counters import Counters
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Life, NodeId
 from reachp2p.core.ring.ring import Ring
+from reachp2p.core.routing.access import AccessStage, Identity
+from reachp2p.core.routing.breakers import Breakers, BreakerStage
 from reachp2p.core.routing.explain import explain
 from reachp2p.core.routing.instance import CapabilityInfo, InstanceInfo
+from reachp2p.core.routing.load import LoadReport, Loads, LoadStage
+from reachp2p.core.routing.measures import Measures
+from reachp2p.core.routing.policies import BUILT_IN
 from reachp2p.core.routing.router import Router
-from reachp2p.core.routing.stages import Selector
+from reachp2p.core.routing.stages import STAGES, Selector
 from reachp2p.core.routing.table import RoutingTable
+from reachp2p.core.routing.traffic import TrafficTable
+from reachp2p.core.timers import Timers
 
 CAPABILITY = "text.summarize"
 AGENT = "nlp/summarizer"
@@ -37,7 +45,7 @@ LIFE = Life(1, bytes(16))
 BATCH = 100
 DECISION_LIMIT_US = 10.0
 CHANGE_LIMIT_MS = 10.0
-POLICIES = ("random", "round_robin", "consistent_hash")
+POLICIES = tuple(BUILT_IN)
 
 
 def node(number: int) -> NodeId:
@@ -69,6 +77,21 @@ def filled(count: int) -> RoutingTable:
     for number in range(count):
         put(table, number)
     return table
+
+
+def routed(count: int) -> Router:
+    """A router with everything on: a table of `count` instances behind all stages, breakers, a load report of each."""
+    counters, timers = Counters(), Timers()
+    traffic, loads = TrafficTable(counters), Loads(timers, counters)
+    identity = Identity(node(count + 1))
+    stages = (*STAGES[:-1], AccessStage(identity), STAGES[-1], BreakerStage(traffic), LoadStage(loads))
+    table = RoutingTable(counters, stages=stages, identity=identity)
+    breakers = Breakers(traffic, timers, counters)
+    breakers.changed, loads.changed = table.reconsider, table.reconsider_node
+    for number in range(count):
+        put(table, number)
+        loads.on_report(node(number), LIFE, LoadReport(1, number % 5, 0, 0.05).write(), 0.0)
+    return Router(table, Random(1), counters, measures=Measures(traffic, loads), breakers=breakers)
 
 
 def seconds_of(work: Callable[[], object]) -> float:
@@ -103,12 +126,18 @@ def decisions(
     policy: str, count: int, seconds: float, changes_per_second: float
 ) -> dict[str, float | int | bool]:
     """Time per decision; the changes themselves are not in it."""
-    table = filled(count)
-    router = Router(table, Random(1), Counters())
-    queries = [RouteQuery(capability=CAPABILITY, policy=policy, key=f"user:{k}") for k in range(1_000)]
+    router = routed(count)
+    table = router.table
+    queries = [
+        RouteQuery(
+            capability=CAPABILITY, policy=policy, key=f"user:{k}", version="^1.1", tags={"env": "prod"}
+        )
+        for k in range(1_000)
+    ]
     for query in queries:
         router.pick(query)
     samples: list[float] = []
+    attempts: list[float] = []
     changes = 0
     start = now = time.perf_counter()  # changes come by the wall clock
     while now - start < seconds:
@@ -117,11 +146,15 @@ def decisions(
             changes += 1
         first = len(samples) * BATCH
         batch = [queries[(first + k) % 1_000] for k in range(BATCH)]
-        pick = router.pick
+        route, start_attempt, end_attempt = router.route, router.start, router.end
         before = time.process_time()
-        for query in batch:
-            pick(query)
-        samples.append((time.process_time() - before) / BATCH * 1e6)
+        picks = [route(query, (), 0.1) for query in batch]
+        between = time.process_time()
+        for one in picks:
+            start_attempt(one, 0.1)
+            end_attempt(one, 0, 0.15)
+        samples.append((between - before) / BATCH * 1e6)
+        attempts.append((time.process_time() - between) / BATCH * 1e6)
         now = time.perf_counter()
     ordered = sorted(samples)
     mean = sum(samples) / len(samples)
@@ -132,6 +165,7 @@ def decisions(
         "us_mean": round(mean, 3),
         "us_p99_of_batches": round(ordered[int(len(ordered) * 0.99)], 3),
         "us_worst_batch": round(ordered[-1], 3),
+        "us_start_and_end_median": round(median(attempts), 3),
         "ok": mean < DECISION_LIMIT_US,
     }
 

@@ -32,9 +32,20 @@ def wrong(what: str, value: object, write: str) -> LocalProtocolError:
     return ConfigurationInvalid(f"{what} {shown(value)}: write {write}")
 
 
+def is_unicode(text: str) -> bool:
+    """Whether text can be sent: UTF-8 has no lone surrogates, which are what Python makes of bytes that are no text."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def check_text(what: str, value: object, example: str) -> str:
-    """Text. Raises `ConfigurationInvalid` (1704), as all of these."""
-    if not isinstance(value, str):
+    """Text without lone surrogates. Raises `ConfigurationInvalid` (1704), as all of these."""
+    if not isinstance(value, str) or not is_unicode(value):
         raise wrong(what, value, f"text, as in {example!r}")
     return value
 
@@ -52,10 +63,14 @@ def check_bool(what: str, value: object) -> bool:
 
 
 def check_seconds(what: str, value: object) -> float:
-    """Seconds. None, text, booleans and nan are refused; what a negative number means is left to the caller."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or isnan(value):
-        raise wrong(what, value, "a number of seconds, as in 2.5")
-    return value
+    """Seconds. None, text, booleans, nan and an integer beyond all floats are refused; what a negative number means
+    is left to the caller."""
+    try:
+        if not isinstance(value, bool) and isinstance(value, int | float) and not isnan(value):
+            return value
+    except OverflowError:
+        pass  # `isnan` has made a float of it
+    raise wrong(what, value, "a number of seconds, as in 2.5")
 
 
 def check_optional_seconds(what: str, value: object) -> float | None:

@@ -24,8 +24,19 @@ from reachp2p._schema import (
     schema_bytes,
 )
 from reachp2p._signature import UNTOLD, Signature
+from reachp2p._streaming import (
+    BadItem,
+    BlockingItems,
+    Read,
+    SentItems,
+    YieldedNotJson,
+    YieldedTooMuch,
+    read_plain,
+    send_async,
+    send_blocking,
+)
 from reachp2p.context import CallingNode, Context, NoThreadFree
-from reachp2p.core.commands import InvokeResult
+from reachp2p.core.commands import InvokeResult, StreamKind
 from reachp2p.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -53,6 +64,13 @@ class Handler:
             schema = parameters_schema(signature.parameters)
             self.parameters_schema = schema_bytes(schema)
             self._check = ParameterCheck(schema)
+        self.stream = StreamKind(signature.streams_results + 2 * (signature.stream is not None))
+        self.item_schema: bytes | None = None
+        """Of one item of a stream of parameters."""
+        self._item: ItemCheck | None = None
+        if signature.stream is not None and signature.stream_item not in (UNTOLD, Any, bytes):
+            self._item = ItemCheck(signature.stream_item)
+            self.item_schema = self._item.schema
         self._result_check: ResultCheck | None = None
         if signature.returns not in (UNTOLD, Any, bytes):
             schema = result_schema(signature.returns)
@@ -70,6 +88,18 @@ class Handler:
             return _failed(ErrorCode.SCHEMA_MISMATCH, str(error), executed=False)
         if self.signature.context is not None:
             arguments[self.signature.context] = Context(node, invocation, content_type)
+        if self.signature.stream is not None:
+            arguments[self.signature.stream] = self._sent_items(invocation)
+        if self.signature.streams_results:
+            return await self._stream_results(node, invocation, arguments, content_type)
+        try:
+            return await self._one_result(node, arguments, content_type)
+        except BadItem as error:
+            return _failed(ErrorCode.SCHEMA_MISMATCH, str(error))
+
+    async def _one_result(
+        self, node: CallingNode, arguments: dict[str, Any], content_type: str
+    ) -> InvokeResult:
         if self.signature.is_async:
             value = await self._function(**arguments)
         else:
@@ -82,6 +112,38 @@ class Handler:
         except NotJson as error:
             return _failed(ErrorCode.HANDLER_FAILED, f"the handler returned, at {error}")
         return InvokeResult(content_type=kind, payload=data)
+
+    def _sent_items(self, invocation: InvokeContext) -> SentItems | BlockingItems:
+        assert invocation.items is not None, "what is declared as a stream is called as one"
+        if self._item is not None:
+            read: Read = self._item.read
+        else:
+            read = read_bytes if self.signature.stream_item is bytes else read_plain
+        items = SentItems(invocation.items, read)
+        return items if self.signature.is_async else BlockingItems(items)
+
+    async def _stream_results(
+        self, node: CallingNode, invocation: InvokeContext, arguments: dict[str, Any], content_type: str
+    ) -> InvokeResult:
+        """Send what the handler yields; the reply that follows is only the end."""
+        port = invocation.items
+        assert port is not None, "what is declared as a stream is called as one"
+        kind = content_type if carries_json(content_type) else CBOR
+        write = partial(self._result, content_type=kind)
+        try:
+            if self.signature.is_async:
+                await send_async(self._function(**arguments), port, write)
+            else:
+                await send_blocking(node, self.name, partial(self._function, **arguments), port, write)
+        except NoThreadFree as error:
+            return _failed(ErrorCode.REFUSED_FULL, str(error), executed=port.has_sent)
+        except BadItem as error:
+            return _failed(ErrorCode.SCHEMA_MISMATCH, str(error))
+        except YieldedNotJson as error:
+            return _failed(ErrorCode.HANDLER_FAILED, str(error))
+        except YieldedTooMuch as error:
+            return _failed(ErrorCode.PAYLOAD_TOO_LARGE, str(error))
+        return InvokeResult()
 
     def _result(self, value: object, content_type: str) -> tuple[str, bytes]:
         """A result as (content type, bytes). Raises `NotJson` if it cannot be sent, or is not what was declared."""
@@ -111,6 +173,32 @@ class Handler:
             for parameter in self.signature.parameters
             if parameter.name in value
         }
+
+
+class ItemCheck:
+    """Reads the items of a stream of parameters. Raises `LocalProtocolError` when its type has no JSON Schema."""
+
+    def __init__(self, type_hint: Any) -> None:
+        schema = result_schema(type_hint)
+        self.schema = schema_bytes(schema)
+        self._check = ResultCheck(schema)
+        self._parameter = Parameter(name="", type=type_hint, required=True)
+
+    def read(self, payload: bytes, content_type: str) -> Any:
+        """One item as its declared type. Raises `NotJson`."""
+        if not carries_json(content_type):
+            raise Mismatch(f"expected application/cbor or application/json, got {content_type}")
+        value = decode(payload, content_type)
+        if (mismatch := self._check.mismatch(value)) is not None:
+            raise Mismatch(mismatch)
+        return _converted(value, self._parameter)
+
+
+def read_bytes(payload: bytes, content_type: str) -> bytes:
+    """An item that is declared as bytes."""
+    if carries_json(content_type):
+        raise Mismatch(f"expected plain bytes of any other content type, got {content_type}")
+    return payload
 
 
 class Mismatch(NotJson):

@@ -12,16 +12,19 @@ an error here, at the line that declares it.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from reachp2p._arguments import check_bool, check_text, shown, wrong
-from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult
-from reachp2p.core.ids import check_agent_id, check_capability, check_tag_key, check_version
+from reachp2p._arguments import check_bool, check_text, is_unicode, shown, wrong
+from reachp2p._limits import check_event_limits, check_limits
+from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult, Rate, TopicSpec
+from reachp2p.core.ids import check_agent_id, check_capability, check_pattern, check_tag_key, check_version
+from reachp2p.core.registry.access import check_access
 from reachp2p.errors import InvalidIdentifier, LocalProtocolError
 
 if TYPE_CHECKING:
+    from reachp2p._event_handler import EventHandler
     from reachp2p._handler import Handler
     from reachp2p.context import CallingNode
     from reachp2p.runtime.handlers import InvokeContext
@@ -45,12 +48,11 @@ KNOWN_TAG_KEYS = (
 """Keys that agents agree on by custom; a key that looks like a slip of one of them is pointed out."""
 CAPABILITIES_MAX = 64
 """Bounds of an agent record on the wire (`AgentRecord`)."""
+TOPICS_MAX = 64
 TAGS_MAX = 32
 TAG_VALUE_MAX = 256
 DESCRIPTION_MAX = 4_096
 OWNER_MAX = 256
-CONCURRENCY_MAX = 100_000
-"""More than any process runs at once."""
 
 
 class Agent:
@@ -69,7 +71,17 @@ class Agent:
         owner: str = "",
         tags: Mapping[str, str] | None = None,
         weight: float = 1.0,
+        access: str = "public",
+        callers: Sequence[str] = (),
+        candidate_percent: int | None = None,
+        exclusive: bool = False,
     ) -> None:
+        """`access`: `public`; `restricted` to `callers`, each a namespace, `namespace/agent` or a node id in hex; or
+        `private` to nodes that offer an agent of this one's namespace. `candidate_percent` (0 to 100) is the share of
+        the calls that go to release candidates, which are those with the tag `release=candidate`.
+        `exclusive`: of all nodes that offer this agent one serves it and the others stand by, to take over when it is
+        gone; `Context.fencing_token` tells owners apart.
+        """
         self.id = check_agent_id(check_text("agent id", agent_id, "nlp/summarizer"))
         self.version = check_version(check_text("version", version, "1.2.0"))
         self.description = _check_text("description", description, DESCRIPTION_MAX)
@@ -78,7 +90,15 @@ class Agent:
         if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0.1 <= weight <= 10:
             raise InvalidIdentifier(f"weight {shown(weight)} of {agent_id}: write a number from 0.1 to 10")
         self.weight = float(weight)
+        if isinstance(callers, str) or not isinstance(callers, Iterable):
+            raise wrong("callers", callers, 'a list of texts, as in ["shop", "nlp/router"]')
+        self.access, self.callers = check_text("access", access, "restricted"), tuple(callers)
+        check_access(self.access, self.callers)
+        self.candidate_percent = _check_percent(candidate_percent, self.tags)
+        self.exclusive = check_bool(f"agent {agent_id!r}: exclusive", exclusive)
         self._handlers: dict[str, Handler] = {}
+        self._event_handlers: dict[str, EventHandler] = {}
+        self._topics: dict[str, TopicSpec] = {}
         self._specs: dict[str, CapabilitySpec] = {}
 
     def capability(
@@ -88,13 +108,18 @@ class Agent:
         description: str | None = None,
         repeatable: bool = False,
         timeout: float | None = None,
+        task_timeout: float | None = None,
         concurrency: int = 64,
+        queue: int | None = None,
+        rate: Rate | None = None,
     ) -> Callable[[F], F]:
         """Offer the decorated function under `name`; the function itself stays as it is.
 
         `repeatable` says that running twice for one call does no harm, so that a call whose instance is lost is
-        tried again elsewhere. `timeout` (seconds) is the default deadline of a call that names none. `concurrency`
-        bounds the calls that run at once on one node; as many again may wait, further ones are refused (1406).
+        tried again elsewhere. `timeout` (seconds) is the synchronous limit of a call that names none: what takes longer
+        goes on as a task, for `task_timeout` seconds (an hour by default) at most. `concurrency` bounds the calls that
+        run at once on one node, `queue` those that may wait (as many, if not given); further ones are refused at once
+        (1406). `rate` bounds how fast each caller may call at each node, `Rate(10, burst=50)`; beyond it 1410.
         A call of a plain function that ends before the function does (its deadline, a cancellation) gives its place
         back while the thread goes on: what must never run twice at a time needs a lock of its own.
         """
@@ -102,22 +127,51 @@ class Agent:
             raise LocalProtocolError('name the capability: @agent.capability("text.summarize")')
         check_capability(check_text("capability", name, "text.summarize"))
         check_bool(f"capability {name!r}: repeatable", repeatable)
-        if timeout is not None and not (_is_number(timeout) and 0 < timeout <= 86_400):
-            raise LocalProtocolError(
-                f"capability {name!r}: timeout is seconds above 0 and at most 86,400, not {shown(timeout)}"
-            )
-        if (
-            isinstance(concurrency, bool)
-            or not isinstance(concurrency, int)
-            or not 1 <= concurrency <= CONCURRENCY_MAX
-        ):
-            raise LocalProtocolError(
-                f"capability {name!r}: concurrency is a whole number from 1 to {CONCURRENCY_MAX:,}, not "
-                f"{shown(concurrency)}"
-            )
+        limits = check_limits(
+            name,
+            timeout=timeout,
+            task_timeout=task_timeout,
+            concurrency=concurrency,
+            queue=queue,
+            rate=rate,
+        )
 
         def declare(function: F) -> F:
-            self._declare(name, function, description, repeatable, timeout, concurrency)
+            self._declare(name, function, description, repeatable, limits)
+            return function
+
+        return declare
+
+    def on(self, pattern: str, *, concurrency: int = 1, timeout: float | None = None) -> Callable[[F], F]:
+        """Let the decorated function handle the events whose topics match `pattern`; the function stays as it is.
+
+        `*` stands for one token, `>` at the end for one or more, as in `orders.*.created` and `orders.>`. It takes the
+        `TopicEvent`, and a `Context` if it asks for one. `concurrency` events are handled at once on one node, with 1
+        in order; 1,024 more wait, then the oldest is dropped. `timeout` (30 s) is the time for one event.
+        """
+        if callable(pattern) or pattern == "":
+            raise LocalProtocolError('name the topics: @agent.on("orders.*.created")')
+        check_pattern(check_text("pattern", pattern, "orders.*.created"))
+        check_event_limits(pattern, timeout=timeout, concurrency=concurrency)
+
+        def declare(function: F) -> F:
+            # As with capabilities: who handles nothing need not load what reads types.
+            from reachp2p._event_handler import EventHandler
+
+            if pattern in self._topics:
+                raise InvalidIdentifier(f"events {pattern!r} of {self.id} have a handler already")
+            if len(self._topics) == TOPICS_MAX:
+                raise LocalProtocolError(
+                    f"{self.id} handles {TOPICS_MAX} patterns already; use a wider one, or split the agent"
+                )
+            topic = TopicSpec(pattern=pattern, concurrency_max=concurrency, timeout=timeout)
+            try:
+                self._event_handlers[topic.handler] = EventHandler(topic.handler, function)
+            except LocalProtocolError as error:
+                raise type(error)(
+                    f"events {pattern!r}, handler {_place(function)}: {error.message}"
+                ) from error
+            self._topics[pattern] = topic
             return function
 
         return declare
@@ -138,11 +192,17 @@ class Agent:
             capabilities=tuple(self._specs.values()),
             tags=dict(self.tags),
             weight=self.weight,
+            access=self.access,
+            callers=self.callers,
+            candidate_percent=self.candidate_percent,
+            exclusive=self.exclusive,
+            topics=tuple(self._topics.values()),
         )
 
     def bind(self, node: CallingNode) -> dict[str, BoundHandler]:
         """What `node` runs, by capability: `async (InvokeContext, payload, content_type) -> InvokeResult`."""
-        return {name: partial(handler.serve, node) for name, handler in self._handlers.items()}
+        handlers: dict[str, Handler | EventHandler] = {**self._handlers, **self._event_handlers}
+        return {name: partial(handler.serve, node) for name, handler in handlers.items()}
 
     def __repr__(self) -> str:
         return f"Agent({self.id!r}, version={self.version!r}, capabilities={list(self._handlers)})"
@@ -153,8 +213,7 @@ class Agent:
         function: Callable[..., Any],
         description: str | None,
         repeatable: bool,
-        timeout: float | None,
-        concurrency: int,
+        limits: Mapping[str, Any],
     ) -> None:
         # A node that only calls others needs no agent, and so none of what reads types and checks schemas (40 ms).
         from reachp2p._handler import Handler
@@ -179,8 +238,9 @@ class Agent:
             parameters=handler.parameters_schema,
             result=handler.result_schema,
             repeatable=repeatable,
-            timeout=None if timeout is None else float(timeout),
-            concurrency_max=concurrency,
+            stream=handler.stream,
+            parameter_item=handler.item_schema,
+            **limits,
         )
         self._handlers[name] = handler
 
@@ -208,7 +268,7 @@ def _check_tags(tags: Mapping[str, str]) -> dict[str, str]:
                 f"tag key {key!r} looks like a slip of {close[0]!r}, which callers are more likely to ask for",
                 stacklevel=3,
             )
-        if not isinstance(value, str) or not value or len(value) > TAG_VALUE_MAX:
+        if not isinstance(value, str) or not value or len(value) > TAG_VALUE_MAX or not is_unicode(value):
             raise InvalidIdentifier(
                 f"tag {key!r}: its value is text of 1 to {TAG_VALUE_MAX} characters, not {shown(value)}"
             )
@@ -216,13 +276,19 @@ def _check_tags(tags: Mapping[str, str]) -> dict[str, str]:
 
 
 def _check_text(what: str, text: str, limit: int = DESCRIPTION_MAX) -> str:
-    if not isinstance(text, str) or len(text) > limit:
+    if not isinstance(text, str) or len(text) > limit or not is_unicode(text):
         raise InvalidIdentifier(f"the {what} is text of at most {limit:,} characters, not {shown(text)}")
     return text
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _check_percent(percent: int | None, tags: Mapping[str, str]) -> int | None:
+    if percent is None:
+        return None
+    if isinstance(percent, bool) or not isinstance(percent, int) or not 0 <= percent <= 100:
+        raise InvalidIdentifier(f"candidate_percent is a whole number from 0 to 100, not {shown(percent)}")
+    if tags.get("release") != "candidate":
+        raise InvalidIdentifier('candidate_percent is for agents with the tag release="candidate"')
+    return percent
 
 
 def _place(function: Callable[..., Any]) -> str:

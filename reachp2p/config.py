@@ -60,6 +60,8 @@ class NodeConfig:
     zone: str = ""
     insecure_open: bool = False
     """Listen beyond loopback although nothing is admitted or sealed."""
+    rules: Path | None = None
+    """A file of routing rules for this node (docs/protocol/rules.md), read again whenever it changes."""
     take_over: bool = False
     """Start although another life of this key runs or has fenced this folder."""
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -92,24 +94,7 @@ def load_config(
 
 def _read_file(path: Path) -> dict[str, Any]:
     """The `[node]` table of a TOML file. Raises `ConfigurationInvalid` for everything that is not that."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(FILE_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigurationInvalid(f"{path}: cannot be read: {reason}") from error
-    if len(data) > FILE_BYTES_MAX:
-        raise ConfigurationInvalid(
-            f"{path}: larger than {FILE_BYTES_MAX:,} bytes; this is not a settings file"
-        )
-    try:
-        content = tomllib.loads(data.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        raise ConfigurationInvalid(f"{path}: not UTF-8 text") from error
-    except ValueError as error:  # TOMLDecodeError, and what tomllib lets through (a number of 5,000 digits)
-        raise ConfigurationInvalid(f"{path}: not valid TOML: {error}") from error
-    except RecursionError as error:
-        raise ConfigurationInvalid(f"{path}: nested too deeply; this is not a settings file") from error
+    content = parse_toml(read_file(path, "settings"), str(path), "settings")
     for key in content:
         if key != _TABLE:
             hint = f"; it belongs into the table [{_TABLE}]" if key in KEYS else _suggestion(key, (_TABLE,))
@@ -121,6 +106,31 @@ def _read_file(path: Path) -> dict[str, Any]:
         if key not in KEYS:
             raise ConfigurationInvalid(f"{path}: {_TABLE}.{key}: unknown key{_suggestion(key, KEYS)}")
     return table
+
+
+def read_file(path: Path, what: str) -> bytes:
+    """The bytes of a file of `what` (settings, rules). Raises `ConfigurationInvalid`."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(FILE_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:  # ValueError: a path with a zero byte
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigurationInvalid(f"{path}: cannot be read: {reason}") from error
+    if len(data) > FILE_BYTES_MAX:
+        raise ConfigurationInvalid(f"{path}: larger than {FILE_BYTES_MAX:,} bytes; this is not a {what} file")
+    return data
+
+
+def parse_toml(data: bytes, origin: str, what: str) -> dict[str, Any]:
+    """What a TOML file of `what` says; `origin` is its name, for messages. Raises `ConfigurationInvalid`."""
+    try:
+        return tomllib.loads(data.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise ConfigurationInvalid(f"{origin}: not UTF-8 text") from error
+    except ValueError as error:  # TOMLDecodeError, and what tomllib lets through (a number of 5,000 digits)
+        raise ConfigurationInvalid(f"{origin}: not valid TOML: {error}") from error
+    except RecursionError as error:
+        raise ConfigurationInvalid(f"{origin}: nested too deeply; this is not a {what} file") from error
 
 
 def _variable_key(variable: str, text: str) -> str | None:
@@ -199,9 +209,11 @@ def _addresses(_: str, value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _path(_: str, value: object) -> Path:
+def _path(key: str, value: object) -> Path:
     if not isinstance(value, str | Path) or not str(value) or "\0" in str(value):
-        raise ConfigurationInvalid(f"write the path of a folder, not {shown(value)}")
+        raise ConfigurationInvalid(
+            f"write the path of a {'file' if key == 'rules' else 'folder'}, not {shown(value)}"
+        )
     try:
         return Path(value).expanduser()
     except RuntimeError as error:
@@ -220,6 +232,7 @@ _SHAPES = {
     "state": "path",
     "zone": "text",
     "insecure_open": "boolean",
+    "rules": "path",
     "take_over": "boolean",
 }
 _CHECKS: dict[str, Callable[[str, object], Any]] = {

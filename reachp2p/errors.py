@@ -29,6 +29,8 @@ class ErrorCode(IntEnum):
     OUTCOME_UNKNOWN = 1409
     RATE_LIMITED = 1410
     NODE_LOST = 1411
+    STILL_RUNNING = 1412
+    KEY_CONFLICT = 1413
     STORE_FULL = 1501
     UNKNOWN_TASK = 1502
     RECEIPT_EXPIRED = 1503
@@ -119,7 +121,10 @@ class CallFailed(ReachError):
     """A call ended without a result. `code` says how (13xx before it was sent, 14xx after).
 
     `node` is the short id of the node where it failed, if one was reached; `attempts` counts the instances that were
-    asked; `detail` is what the other side said (for 1405 the path of the offending field comes first).
+    asked; `detail` is what the other side said (for 1405 the path of the offending field comes first);
+    `caller_fault` is true if the handler says so (1403, `BadRequest`); `retry_after` are the seconds after which the
+    instance would take another call (1410); `items` counts the items of a stream that came before; `call` names the
+    call: `reachp2p trace` and `Node.trace` of the node that made it show how it went.
     """
 
     def __init__(
@@ -130,9 +135,27 @@ class CallFailed(ReachError):
         node: str | None = None,
         attempts: int = 0,
         detail: str | None = None,
+        caller_fault: bool = False,
+        retry_after: float | None = None,
+        items: int = 0,
+        call: str | None = None,
     ) -> None:
         super().__init__(message)
         self.code = code
+        self.call = call
         self.node = node
         self.attempts = attempts
         self.detail = detail
+        self.caller_fault = caller_fault
+        self.retry_after = retry_after
+        self.items = items
+
+
+class BadRequest(ReachError):
+    """Raised by a handler whose caller asks for what makes no sense: the call fails with 1403, at the caller's fault.
+
+    For what a schema cannot say ("no such order"). It says nothing about the health of the instance: nobody avoids it
+    for that, nothing is logged as a failure, and the call is not made again. Fault: the caller.
+    """
+
+    code = ErrorCode.HANDLER_FAILED

@@ -23,6 +23,16 @@ class WallClock:
         self._offset = offset
         return step if abs(step) >= STEP_NOTICED else 0.0
 
+    def exactly_at(self, now: float) -> float:
+        """Unix seconds at `now`, for records that only people compare."""
+        assert self._offset is not None, "the driver reports the wall clock before anything else"
+        return now + self._offset
+
+    def milliseconds(self, now: float) -> int:
+        """Whole Unix milliseconds at `now`, never negative."""
+        assert self._offset is not None, "the driver reports the wall clock before anything else"
+        return max(0, int((now + self._offset) * 1000))
+
     def at(self, now: float) -> int:
         """Whole Unix seconds at `now`, never negative."""
         assert self._offset is not None, "the driver reports the wall clock before anything else"

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from reachp2p.core.events import MemberChanged, MemberState, NameShared, RecordChanged
-from reachp2p.core.ids import NodeId
+from reachp2p.core.ids import SUBSCRIPTIONS, NodeId
 from reachp2p.core.membership.member import Member, Precedence
 from reachp2p.core.membership.probe import ProbeResult
 from reachp2p.core.membership.table import PRESENT, Change
@@ -68,11 +70,16 @@ class Consequences:
                 parts.unsteady.on_setback(node, RETURNED, now)
             elif change.old is MemberState.SUSPECT:
                 parts.unsteady.on_setback(node, REFUTED, now)
-        parts.routing.set_node(node, member.state, member.refused, member.head.fact.name, member.life)
+        fact = member.head.fact
+        parts.routing.set_node(node, member.state, member.refused, fact.name, member.life, fact.zone)
         if change.seen is not None:
             parts.snapshot.mark(node, now)
         if member.state in (MemberState.DEAD, MemberState.LEFT) and change.old is not member.state:
             parts.caller.on_member_gone(node, member.life, now, left=state is MemberState.LEFT)
+            parts.callee.on_member_gone(node, member.life, now)
+            parts.publisher.on_gone(node)
+        for agent in parts.claims.agents_of(node):
+            parts.own_claims.on_changed(agent, now)
         if change.old is not state or change.is_new_life:
             self.alive_changed = True
             parts.counters.add(f"members.became_{state.value.lower()}")
@@ -88,6 +95,7 @@ class Consequences:
             self.unroute(lost.fact, now)
         if change.old_life is not None:
             parts.caller.on_member_gone(node, change.old_life, now)
+            parts.callee.on_member_gone(node, change.old_life, now)
             parts.links.supersede(node, member.life, now)
         if member.state is MemberState.ALIVE:
             parts.prober.add(node)
@@ -101,6 +109,9 @@ class Consequences:
         for lost in parts.store.close(node):
             self.unroute(lost.fact, now)
         parts.routing.set_node(node, None)
+        parts.publisher.forget(node)
+        parts.loads.forget(node)
+        parts.places.forget(node)
         self._unname(node)
         if member.state is MemberState.DEAD:
             parts.contacts.remember(node, member.addresses)
@@ -155,18 +166,56 @@ class Consequences:
         """A record is new here: its agent is offered, changed or withdrawn."""
         parts = self._parts
         node = NodeId(fact.node)
+        if fact.topics or parts.interest.has(node, fact.agent):
+            parts.interest.put(node, fact.agent, () if fact.withdrawn else fact.topics)
+        if fact.agent == SUBSCRIPTIONS:  # of the node itself: no instance, and no news
+            if node != parts.own.node:
+                parts.snapshot.mark(node, now)
+            return
+        owners = self._follow_claim(fact, now) if self._is_claimed(fact) else None
         if fact.withdrawn:
             parts.routing.remove_instance(node, fact.agent)
         else:
             parts.routing.put_instance(node, fact.agent, InstanceInfo.from_record(fact))
+        if owners is not None:
+            self._claim_followed(fact.agent, *owners, now)
         self._tell(fact, present=not fact.withdrawn, now=now)
 
     def unroute(self, fact: AgentRecord, now: float) -> None:
         """A record is gone without a withdrawal: its life is over, or its owner has forgotten it."""
+        if self._parts.interest.has(NodeId(fact.node), fact.agent):
+            self._parts.interest.put(NodeId(fact.node), fact.agent, ())
+        if self._is_claimed(fact):
+            ended = replace(fact, withdrawn=True, claim=None)
+            self._claim_followed(fact.agent, *self._follow_claim(ended, now), now)
         if self._parts.routing.remove_instance(NodeId(fact.node), fact.agent):
             self._tell(fact, present=False, now=now)
         elif fact.node != self._parts.own.node:
             self._parts.snapshot.mark(NodeId(fact.node), now)
+
+    # Exclusive agents
+
+    def _is_claimed(self, fact: AgentRecord) -> bool:
+        return fact.claim is not None or self._parts.claims.offers(NodeId(fact.node), fact.agent)
+
+    def _follow_claim(self, fact: AgentRecord, now: float) -> tuple[NodeId | None, NodeId | None]:
+        """What a record says of a claim; returns the owner before and now."""
+        parts, node, agent = self._parts, NodeId(fact.node), fact.agent
+        patience = parts.own_claims.suspicion_min()
+        if fact.withdrawn or fact.claim is None:
+            before = parts.claims.on_gone(node, agent, fact.claim, now, patience)
+        else:
+            before = parts.claims.on_record(node, agent, fact.claim, now, patience)
+        return before, parts.claims.owner(agent)
+
+    def _claim_followed(self, agent: str, before: NodeId | None, after: NodeId | None, now: float) -> None:
+        """Instances are judged anew if another node owns the agent, and an own one may claim or step back."""
+        parts = self._parts
+        if before != after:
+            for node in (before, after):
+                if node is not None:
+                    parts.routing.reconsider(node, agent)
+        parts.own_claims.on_changed(agent, now)
 
     def _tell(self, fact: AgentRecord, *, present: bool, now: float) -> None:
         node = NodeId(fact.node)

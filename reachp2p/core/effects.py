@@ -12,7 +12,8 @@ from typing import TypeAlias, final
 
 import msgspec
 
-from reachp2p.core.events import Event
+from reachp2p.core.commands import StreamKey, StreamKind
+from reachp2p.core.events import Event, EventReceived
 from reachp2p.core.ids import Address, LinkId, NodeId, Ticket
 from reachp2p.core.wire.messages import Message
 
@@ -34,7 +35,8 @@ class Table(Enum):
     """The tables of a node's storage. Keys and values are bytes; their layout belongs to the machine that owns them."""
 
     LIFE = "life"
-    """`epoch` (8 bytes big endian), `fenced` (the fencing life)."""
+    """`epoch` (8 bytes big endian), `fenced` (the fencing life), `rules` (the cluster's signed rules records),
+    `highest_claims` (`registry.own_claims`)."""
     HEADS = "heads"
     """NodeId -> signed head: address book and membership snapshot."""
     RECORDS = "records"
@@ -119,10 +121,19 @@ class Invoke(msgspec.Struct, frozen=True):
     session_id: bytes | None
     idempotency_key: str | None
     traceparent: str | None
+    """In which the handler works: its own span."""
+    caller_span: bytes = b""
+    """The span of the attempt that has asked for it."""
     path: tuple[str, ...] = ()
     """Agents that this call has come through, this one last; for the calls that the handler makes."""
     hops_left: int = 0
     """How many further calls the chain may have."""
+    stream: StreamKind = StreamKind.NONE
+    """What of the call is a stream; its items are given and taken under the invocation's number."""
+    event: EventReceived | None = None
+    """The event that it is to handle, if this is no call: then the number is negative, and nobody gets a reply."""
+    fencing_token: int | None = None
+    """Of an exclusive agent: proves to whatever the handler writes to that its node owns the agent."""
 
 
 class CancelInvoke(msgspec.Struct, frozen=True, gc=False):
@@ -130,6 +141,12 @@ class CancelInvoke(msgspec.Struct, frozen=True, gc=False):
 
     invocation: int
     reason: str
+
+
+class StreamReady(msgspec.Struct, frozen=True, gc=False):
+    """Whoever waits to take an item from this stream, or to give one, should try again."""
+
+    stream: StreamKey
 
 
 class Notify(msgspec.Struct, frozen=True):
@@ -163,7 +180,17 @@ class ToLink(msgspec.Struct, frozen=True):
 
 
 Effect: TypeAlias = (
-    SendDatagram | Dial | SendFrame | CloseLink | Persist | Delete | Fetch | Invoke | CancelInvoke | Notify
+    SendDatagram
+    | Dial
+    | SendFrame
+    | CloseLink
+    | Persist
+    | Delete
+    | Fetch
+    | Invoke
+    | CancelInvoke
+    | StreamReady
+    | Notify
 )
 InnerEffect: TypeAlias = Effect | ToNode | ToLink
 

@@ -7,6 +7,7 @@ from enum import Enum
 import msgspec
 
 from reachp2p.core.ids import Address, Life, NodeId
+from reachp2p.core.wire.messages import StreamItem
 
 
 class MemberState(Enum):
@@ -81,6 +82,39 @@ class RecordChanged(Event, frozen=True, kw_only=True):
     present: bool
 
 
+class EventReceived(Event, frozen=True, kw_only=True):
+    """An event of a topic that this node subscribes to has arrived, or was published here.
+
+    `gap`: how many events of this publisher for this node, of whatever topic, were lost on the way just before it.
+    """
+
+    subscriptions: tuple[int, ...]
+    """Those of `Engine.subscribe` that want it."""
+    topic: str
+    content_type: str
+    payload: bytes
+    publisher: NodeId
+    agent: str | None
+    """On whose behalf it was published, as its node says."""
+    sequence: int
+    gap: int
+    published_at: int
+    """Unix milliseconds by the publisher's clock, for people."""
+    session_id: bytes | None
+    traceparent: str | None
+    hops_left: int
+    missed: int = 0
+    """How many events the handler to which it is handed has missed just before it, because it was too slow."""
+
+
+class ClaimChanged(Event, frozen=True, kw_only=True):
+    """This node owns an exclusive agent from now on, with this claim epoch and fencing token, or (0, None) no more."""
+
+    agent: str
+    epoch: int
+    token: int | None
+
+
 class CallEnded(Event, frozen=True, kw_only=True):
     """The one end of a call. `code` 0 is a result, else a code of `reachp2p.errors`.
 
@@ -95,6 +129,32 @@ class CallEnded(Event, frozen=True, kw_only=True):
     node: NodeId | None
     agent: str | None
     attempts: int
+    caller_fault: bool = False
+    """The handler says that the caller is at fault: nothing is wrong with the instance."""
+    retry_after: float | None = None
+    """Seconds after which the instance would take another call (1410)."""
+
+
+class CallOutlasted(Event, frozen=True, kw_only=True):
+    """A call has reached its synchronous limit and goes on as a task, until `deadline` at the latest."""
+
+    call: bytes
+    deadline: float
+
+
+class StreamEnded(CallEnded, frozen=True, kw_only=True):
+    """The one end of a call that is a stream."""
+
+    items: int = 0
+    """Results that the application has had, those of `rest` included."""
+    rest: tuple[StreamItem, ...] = ()
+    """Results that have arrived in order and were not taken before the end: they come before it."""
+
+
+class HopsGathered(Event, frozen=True, kw_only=True):
+    """A question for recorded hops has ended; `Engine.gathered` has what was found."""
+
+    gathering: int
 
 
 class CloneSeen(Event, frozen=True, kw_only=True):
@@ -152,6 +212,24 @@ class StorageFailed(Event, frozen=True, kw_only=True):
     """A write failed. What was to follow it was not sent."""
 
     table: str
+    reason: str
+
+
+class RulesChanged(Event, frozen=True, kw_only=True):
+    """Other rules than before are in force here. `origin`: the file or record they are from; `version`: the record's.
+
+    `changes` is what is otherwise, a line each: text of whoever wrote the rules.
+    """
+
+    origin: str
+    version: int | None
+    changes: tuple[str, ...]
+
+
+class RulesRefused(Event, frozen=True, kw_only=True):
+    """Rules cannot be used here (1704), so those before them stay in force. `reason` may quote foreign text."""
+
+    origin: str
     reason: str
 
 

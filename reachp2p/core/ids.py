@@ -34,6 +34,13 @@ EPOCH_MAX = 2**48 - 1
 COUNTER_MAX = 2**63 - 1
 """Bound of incarnations and versions. A life that reaches it opens a new life."""
 
+CLAIM_EPOCH_MAX = 2**31 - 1
+"""Bound of claim epochs: with 32 bits of a NodeId behind it, a fencing token fits a signed 64-bit column."""
+SUBSCRIPTIONS = "_/subscriptions"
+"""Reserved in place of an agent id, which it cannot be: the record of what a node itself subscribes to."""
+PATTERNS_MAX = 256
+"""Patterns of topics in one record."""
+
 T = TypeVar("T")
 
 
@@ -108,6 +115,11 @@ _AGENT_ID = re.compile(rf"{_LABEL}/{_LABEL}")
 _CAPABILITY = re.compile(rf"{_LABEL}(?:\.{_LABEL}){{0,7}}")
 CAPABILITY_CHARACTERS_MAX = 256
 """As many as a message holds (`wire.messages.Text`)."""
+_TOPIC_TOKEN = r"[A-Za-z0-9_-]{1,64}"
+_TOPIC = re.compile(rf"{_TOPIC_TOKEN}(?:\.{_TOPIC_TOKEN}){{0,15}}")
+_PATTERN = re.compile(rf"(?:(?:{_TOPIC_TOKEN}|\*)\.){{0,15}}(?:{_TOPIC_TOKEN}|\*|>)")
+TOPIC_CHARACTERS_MAX = 256
+"""Of topics and patterns, as many as a message holds."""
 _TAG_KEY = re.compile(r"[a-z][a-z0-9]*(?:_[a-z0-9]+)*")
 _VERSION = re.compile(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)"
@@ -133,6 +145,40 @@ def check_capability(text: str) -> str:
         raise InvalidIdentifier(
             f"capability {text!r}: write dotted labels of lower case letters, digits, '-' and '_' "
             f"of at most {CAPABILITY_CHARACTERS_MAX} characters, as in text.summarize"
+        )
+    return text
+
+
+def is_topic(text: str) -> bool:
+    """Whether `text` names one topic: 1 to 16 dotted tokens, each 1 to 64 of A-Z, a-z, 0-9, _ and -, of at most 256
+    characters together."""
+    return len(text) <= TOPIC_CHARACTERS_MAX and _TOPIC.fullmatch(text) is not None
+
+
+def is_pattern(text: str) -> bool:
+    """Whether `text` is a topic in which `*` may stand for one token, and `>`, at the end, for one or more."""
+    return len(text) <= TOPIC_CHARACTERS_MAX and _PATTERN.fullmatch(text) is not None
+
+
+def check_topic(text: str) -> str:
+    """Return `text` if it names one topic (`is_topic`), as in `orders.eu.created`."""
+    if not isinstance(text, str) or not is_topic(text):
+        hint = (
+            "; '*' and '>' are for those who subscribe" if isinstance(text, str) and is_pattern(text) else ""
+        )
+        raise InvalidIdentifier(
+            f"topic {text!r}: write 1 to 16 dotted tokens of letters, digits, '-' and '_' "
+            f"of at most {TOPIC_CHARACTERS_MAX} characters, as in orders.eu.created{hint}"
+        )
+    return text
+
+
+def check_pattern(text: str) -> str:
+    """Return `text` if it is a pattern of topics (`is_pattern`), as in `orders.*.created` or `orders.>`."""
+    if not isinstance(text, str) or not is_pattern(text):
+        raise InvalidIdentifier(
+            f"pattern {text!r}: write 1 to 16 dotted tokens, '*' for any one, '>' at the end for one or more, "
+            "as in orders.*.created or orders.>"
         )
     return text
 

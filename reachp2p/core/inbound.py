@@ -32,6 +32,8 @@ from reachp2p.core.parts import Parts
 from reachp2p.core.push_pull import PushPull
 from reachp2p.core.wire.limits import WireError
 from reachp2p.core.wire.messages import (
+    COORDINATE_EXTENSION,
+    LOAD_EXTENSION,
     AccusationUpdate,
     Ack,
     Cancel,
@@ -39,18 +41,30 @@ from reachp2p.core.wire.messages import (
     ChallengeAnswer,
     ContactAnswer,
     ContactRequest,
+    Extensions,
     HeadRequest,
     HeadUpdate,
+    HopPage,
+    HopWant,
     Message,
     Nack,
     Ping,
     PingReq,
+    Publication,
     RecordUpdate,
     RelayedAck,
     Reply,
     Request,
+    RulesBodies,
+    RulesList,
+    RulesNotice,
+    RulesWant,
     SchemaBodies,
     SchemaWant,
+    StreamCredit,
+    StreamEnd,
+    StreamItem,
+    StreamResume,
     SyncDelta,
     SyncDigest,
     SyncEnd,
@@ -89,6 +103,7 @@ class Inbound:
             AccusationUpdate: self._accusation_update,
             RecordUpdate: self._record_update,
             HeadRequest: self._head_request,
+            RulesNotice: self._rules_notice,
         }
         """What may come by datagram or by link, and who hears it: with source, life, the whole datagram (empty if it
         came by link) and time."""
@@ -179,7 +194,9 @@ class Inbound:
     def _ping(self, ping: Ping, source: Source, life: Life, data: bytes, now: float) -> None:
         parts = self._parts
         is_known = source.node in parts.table
-        parts.effects.add(ToNode(source.node, answer(ping), address=source.address, piggyback=is_known))
+        # A stranger gets no more than it sends, and what a helper passes on has a limit of its own.
+        told = parts.tell(now) if is_known and ping.origin is None else None
+        parts.effects.add(ToNode(source.node, answer(ping, told), address=source.address, piggyback=is_known))
 
     def _ping_req(self, request: PingReq, source: Source, life: Life, data: bytes, now: float) -> None:
         if source.address is None:
@@ -211,8 +228,17 @@ class Inbound:
         for subject in request.subjects:
             self._hearing.answer_request(NodeId(subject), source, now)
 
+    def _rules_notice(self, notice: RulesNotice, source: Source, life: Life, data: bytes, now: float) -> None:
+        parts = self._parts
+        if parts.life.is_running and source.node in parts.table:
+            parts.rule_spreading.on_notice(notice, source.node, now)
+        else:
+            parts.counters.add("dropped.rules.stranger")
+
     def _ack(self, ack: Ack, source: Source, life: Life, data: bytes, now: float) -> None:
         parts = self._parts
+        if ack.extensions:
+            self._told(ack.extensions, source.node, life, now)
         if ack.origin is not None and ack.origin != parts.own.node:
             relayed = parts.relays.on_ack(ack.nonce, source.node, data)
             if relayed is not None:
@@ -229,7 +255,16 @@ class Inbound:
                 return
         result = parts.prober.on_ack(ack.nonce, source.node, life, source.address, now)
         if result is not None:
+            if result.round_trip is not None and COORDINATE_EXTENSION in ack.extensions:
+                place = ack.extensions[COORDINATE_EXTENSION]
+                parts.places.on_round_trip(source.node, place, result.round_trip)
             self._consequences.probed(result, now)
+
+    def _told(self, extensions: Extensions, node: NodeId, life: Life, now: float) -> None:
+        """What a member tells of itself beside an answer, in its present life."""
+        member = self._parts.table.get(node)
+        if member is not None and member.life == life and LOAD_EXTENSION in extensions:
+            self._parts.loads.on_report(node, life, extensions[LOAD_EXTENSION], now)
 
     def _relayed_ack(self, message: RelayedAck, source: Source, life: Life, data: bytes, now: float) -> None:
         """An Ack that a helper forwards whole: signed by the target for the helper, its nonce is ours."""
@@ -314,6 +349,7 @@ class Inbound:
         if parts.life.is_running:
             parts.contacts.joined(up.address, now)
             self._push_pull.on_link_up(up.link, up.node, now)
+            parts.rule_spreading.on_link_up(up.link, up.node)
         if member is not None and member.life == up.life:
             if up.address is not None:
                 member.answered_at(up.address)
@@ -321,7 +357,10 @@ class Inbound:
             parts.touch.on_answer(up.node, now)
         elif parts.life.is_running:
             self._hearing.ask_head(up.node, Source(up.node, link=up.link), now)
+        parts.streams.on_link_up(up, now)
         parts.caller.on_link_up(up, now)
+        parts.publisher.on_link_up(up.node)
+        parts.gatherings.on_link_up(up.node, now)
 
     def _link_down(self, down: LinkDown, now: float) -> None:
         parts = self._parts
@@ -331,12 +370,15 @@ class Inbound:
             self._hearing.steps += parts.life.on_contact_over(now)
         for over in parts.sync.on_link_down(down.link):
             self._push_pull.on_exchange_over(over, now)
+        parts.streams.on_link_down(down, now)
         parts.callee.on_link_down(down, now)
         if down.node is None:
             return
         if not parts.links.is_dialling(down.node):
             self._push_pull.on_link_down(down.node, now)
         parts.caller.on_link_down(down, now)
+        parts.publisher.on_link_down(down.node)
+        parts.gatherings.on_link_down(down.node, now)
         if not parts.life.is_running:
             self._introductions.on_link_down(down.link)
             return
@@ -370,9 +412,18 @@ class Inbound:
             case Request():
                 parts.callee.on_request(heard.link, heard.node, heard.life, message, now)
             case Reply():
+                if message.extensions:
+                    self._told(message.extensions, heard.node, heard.life, now)
                 parts.caller.on_reply(heard.link, heard.node, heard.life, message, now)
+            case Publication():
+                if parts.life.is_running:
+                    parts.subscriber.on_publication(heard.node, heard.life, message, now)
+                else:
+                    parts.counters.add("dropped.publication.not_running")
             case Cancel():
                 parts.callee.on_cancel(heard.node, heard.life, message, now)
+            case StreamItem() | StreamCredit() | StreamEnd() | StreamResume():
+                parts.streams.on_message(heard.node, heard.life, message, now)
             case SyncOffer() | SyncDigest() | SyncWant() | SyncDelta() | SyncEnd():
                 if not parts.life.is_running:
                     parts.counters.add("dropped.sync.not_running")
@@ -380,16 +431,23 @@ class Inbound:
                         parts.links.send(heard.link, SyncEnd(exchange=message.exchange))
                     return
                 if isinstance(message, SyncOffer):
+                    parts.rule_spreading.on_offer(message, heard.link)
                     self._push_pull.tell_doubts(heard.link, now)
                 for output in parts.sync.on_message(heard.link, heard.node, message, now):
                     if isinstance(output, ExchangeOver):
                         self._push_pull.on_exchange_over(output, now)
                     else:
                         self._hearing.delta(output, source, now)
+            case RulesList() | RulesWant() | RulesBodies():
+                self._rules(message, heard.link, now)
             case ContactRequest():
                 self._introductions.on_request(message, source, now)
             case ContactAnswer():
                 self._introductions.on_answer(message, source, now)
+            case HopWant():
+                parts.hop_answers.on_want(heard.link, heard.node, message, now)
+            case HopPage():
+                parts.gatherings.on_page(heard.node, message, now)
             case SchemaWant():
                 bodies = [b for digest in message.hashes if (b := parts.schemas.get(digest)) is not None]
                 parts.links.send(heard.link, SchemaBodies(bodies=bodies))
@@ -398,3 +456,16 @@ class Inbound:
                     parts.schemas.learn(body)
             case _:
                 self._message(message, source, heard.life, b"", now)
+
+    def _rules(self, message: RulesList | RulesWant | RulesBodies, link: LinkId, now: float) -> None:
+        parts = self._parts
+        if not parts.life.is_running:
+            parts.counters.add("dropped.rules.not_running")
+            return
+        match message:
+            case RulesList():
+                parts.rule_spreading.on_list(message, link)
+            case RulesWant():
+                parts.rule_spreading.on_want(message, link)
+            case RulesBodies():
+                parts.rule_spreading.on_bodies(message, now, spreads=self._hearing.spreads)

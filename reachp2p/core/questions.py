@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+
+import msgspec
 
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import MemberState
-from reachp2p.core.ids import NodeId
+from reachp2p.core.ids import SUBSCRIPTIONS, NodeId
 from reachp2p.core.membership.life import Phase
 from reachp2p.core.membership.member import Member
 from reachp2p.core.parts import Parts
 from reachp2p.core.registry.record import view_of
 from reachp2p.core.ring.placement import InstanceKey
-from reachp2p.core.routing.explain import explain
+from reachp2p.core.routing.explain import explain, what_if
 from reachp2p.core.routing.failure import RouteFailed, no_candidate
+from reachp2p.core.routing.rule_text import decisions
 from reachp2p.core.routing.stages import Selector
 from reachp2p.core.views import AgentView, Explanation, MemberView
 
@@ -89,17 +92,30 @@ class Questions:
             views += [
                 view_of(r.fact, name, member.state)
                 for r in parts.store.records(member.node)
-                if not r.fact.withdrawn
+                if not r.fact.withdrawn and r.fact.agent != SUBSCRIPTIONS
             ]
         if parts.own.life is not None:
             state = self.own_state()[0]
             own = parts.store.records(parts.own.node)
-            views += [view_of(r.fact, parts.own.name, state) for r in own if not r.fact.withdrawn]
+            views += [
+                view_of(r.fact, parts.own.name, state)
+                for r in own
+                if not r.fact.withdrawn and r.fact.agent != SUBSCRIPTIONS
+            ]
         return sorted(views, key=lambda view: (view.agent, view.node))
 
-    def explain(self, query: RouteQuery) -> Explanation:
+    def explain(self, query: RouteQuery, now: float) -> Explanation:
         """Why a call with this query would go where it would go."""
-        return explain(self._parts.router, query)
+        settled, ruling = self._parts.rules.in_force.settle(query, None, None)
+        explanation = explain(self._parts.router, settled, now=now)
+        decided = decisions(query, settled, ruling)
+        return msgspec.structs.replace(explanation, rules=decided) if decided else explanation
+
+    def what_if(self, query: RouteQuery, keys: Iterable[str], now: float) -> dict[InstanceKey | None, int]:
+        """How many of these keys would go to each instance; None stands for nobody."""
+        keyed = msgspec.structs.replace(query, key="")
+        settled, _ = self._parts.rules.in_force.settle(keyed, None, None)
+        return what_if(self._parts.router, settled, keys, now)
 
     def routable(self, capability: str) -> list[NodeId]:
         """Nodes whose instances a call of `capability` would be offered, in NodeId order."""
@@ -144,15 +160,34 @@ class Questions:
             "size.timers": len(parts.timers),
             "size.address_book": len(parts.contacts),
             "size.pending_calls": parts.caller.pending,
+            "size.tasks": len(parts.caller.tasks),
+            "size.task_result_bytes": parts.caller.tasks.result_bytes,
+            "size.calls.cancels_waiting": len(parts.caller.waiting_cancels),
             "size.facts_cached": len(parts.checker),
             "health": parts.health.value,
         }
         gauges = {
             **parts.links.gauges(),
             **parts.callee.gauges(),
+            **parts.hops.gauges(),
+            **parts.rule_spreading.gauges(),
+            **parts.streams.gauges(),
+            "hops.askers": len(parts.hop_answers),
+            "hops.gatherings": len(parts.gatherings),
             "probe.rounds": len(parts.prober),
             "probe.relays": len(parts.relays),
             "routing.touch_marks": len(parts.touch),
+            "routing.traffic": len(parts.measures.traffic),
+            "routing.loads": len(parts.loads),
+            "coordinates.places": len(parts.places),
             **parts.routing.sizes(),
+            **parts.claims.sizes(),
+            **parts.publisher.gauges(),
+            **parts.subscriber.gauges(),
         }
-        return {**parts.counters.snapshot(), **{f"size.{name}": n for name, n in gauges.items()}, **sizes}
+        return {
+            **parts.counters.snapshot(),
+            **parts.hops.counts(),
+            **{f"size.{name}": n for name, n in gauges.items()},
+            **sizes,
+        }

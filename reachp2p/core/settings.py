@@ -13,6 +13,8 @@ from reachp2p.core.rules import Rules
 from reachp2p.errors import ConfigurationInvalid
 
 ADDRESSES_MAX = 4
+WINDOW_MAX = 16_777_216
+"""The largest window of a stream that the wire can say (`Request.credit`)."""
 
 
 class Protocol(msgspec.Struct, frozen=True):
@@ -73,9 +75,42 @@ class Protocol(msgspec.Struct, frozen=True):
     invocations_max: int = 4_096
     """Handlers running at once in this node, over all agents."""
     call_timeout: float = 30.0
+    """Synchronous limit of a call; `quick_timeout` and `heavy_timeout` that of the tiers (docs/protocol/calls.md)."""
+    quick_timeout: float = 10.0
+    quick_connect: float = 3.0
+    """How long an attempt of a quick call may wait for its link: three of them fit into its time."""
+    heavy_timeout: float = 300.0
+    task_timeout: float = 3_600.0
+    """Deadline of a task."""
+    task_keep: float = 600.0
+    """How long the end of a task is kept for those who ask later."""
+    tasks_max: int = 16_384
+    """Tasks of this node, running or ended."""
     attempt_fraction: float = 0.7
     """Share of the remaining time that one attempt may use while another is still possible."""
+    retry_percent: int = 20
+    """Second attempts that calls may have, in percent of all calls (Finagle's retry budget) …"""
+    retries_free: int = 10
+    """… and besides them so many a second, so that a quiet caller may retry, too."""
     hops_max: int = 10
+    hops_kept_max: int = 32_768
+    """Hops of calls that went well that a node keeps (docs/protocol/sessions.md); about 500 bytes each."""
+    hops_failed_max: int = 8_192
+    hops_keep: float = 86_400.0
+    hop_payload_bytes_max: int = 16_777_216
+    """Recorded payloads, of hops that went well and of others each."""
+    stream_timeout: float = 600.0
+    """The whole of a stream whose caller and capability name no deadline."""
+    stream_idle_timeout: float = 60.0
+    """How long an application waits for one item."""
+    stream_resume_window: float = 30.0
+    """How long a stream outlives its link: as long as a node that was unreachable takes to be DEAD, about."""
+    stream_window: int = 1_048_576
+    """Bytes that a producer may be ahead of its consumer. One item of the largest size gets through."""
+    streams_max: int = 4_096
+    """Streams of this node, made and served."""
+    stream_bytes_max: int = 268_435_456
+    """What all streams of this node hold: 256 full windows."""
     virtual_nodes: int = 150
     rules: Rules = Rules()
     """Switches for experiments; a node that ships has them all on."""
@@ -88,6 +123,10 @@ class Protocol(msgspec.Struct, frozen=True):
                 raise ConfigurationInvalid(f"{name} = {value}: a finite number of at least 0 is wanted")
         if min(self.probe_interval, self.probe_timeout, self.gossip_interval, self.push_pull_interval) <= 0:
             raise ConfigurationInvalid("probe, gossip and push-pull intervals must be above 0 seconds")
+        if not 1_024 <= self.stream_window <= WINDOW_MAX:
+            raise ConfigurationInvalid(
+                f"stream_window = {self.stream_window}: from 1,024 to {WINDOW_MAX} bytes are wanted"
+            )
         if self.probe_timeout > self.probe_interval:
             raise ConfigurationInvalid("the probe time-out must not be longer than the probe interval")
 
@@ -101,6 +140,10 @@ class Settings(msgspec.Struct, frozen=True):
     zone: str = ""
     take_over: bool = False
     """Start above any life of this key, even one that answers (docs/protocol/lives.md)."""
+    tells_load: bool = False
+    """Tell those whom this node answers how busy it is."""
+    tells_coordinate: bool = False
+    """Tell those whose probes this node answers where it is, so that they can estimate distances."""
     protocol: Protocol = msgspec.field(default_factory=Protocol)
 
     def __post_init__(self) -> None:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import msgspec
-
 from reachp2p.core.calls.call import CallDue
+from reachp2p.core.calls.dedupe import DedupeDue
+from reachp2p.core.calls.gathering import GatherDue
 from reachp2p.core.calls.invocation import InvocationDue
+from reachp2p.core.calls.stream import StreamDue
+from reachp2p.core.calls.tasks import TasksDue
+from reachp2p.core.calls.waiting_cancels import WaitingCancelsDue
 from reachp2p.core.calls.waiting_replies import WaitingRepliesDue
 from reachp2p.core.consequences import Consequences
 from reachp2p.core.dissemination.anti_entropy import ExchangeEnds
 from reachp2p.core.effects import ToNode
 from reachp2p.core.inbound import Inbound
+from reachp2p.core.leaving import DrainEnds, Leaving, LeftSpread, Withdrawn
 from reachp2p.core.links.link import LinkDue
 from reachp2p.core.membership.challenge import ChallengeDue, ChallengeEnds
 from reachp2p.core.membership.contacts import ContactDue
@@ -24,10 +28,18 @@ from reachp2p.core.membership.probe import DirectProbeDue, ProbeDue, ProbeEnds
 from reachp2p.core.membership.relays import RelayEnds, RelayNackDue
 from reachp2p.core.parts import Parts
 from reachp2p.core.push_pull import FirstSyncDue, PushPull, PushPullDue
+from reachp2p.core.registry.own_claims import ClaimDue
+from reachp2p.core.routing.breakers import BreakerDue
+from reachp2p.core.routing.load import LoadDue
+from reachp2p.core.routing.rule_spreading import RulesDue
 from reachp2p.core.routing.unreached import UnreachedEnds
 from reachp2p.core.routing.unsteady import SteadyDue
 from reachp2p.core.snapshot import SnapshotDue
+from reachp2p.core.subscribing import Subscribing
 from reachp2p.core.timers import TimerKey
+from reachp2p.core.topics.handling import EventHandlingDue
+from reachp2p.core.topics.publisher import WaitingEventsDue
+from reachp2p.core.topics.subscriber import SubscriptionsDue
 from reachp2p.core.upkeep import (
     ClockSettled,
     GossipDue,
@@ -36,14 +48,6 @@ from reachp2p.core.upkeep import (
     SweepDue,
     Upkeep,
 )
-
-
-class DrainEnds(msgspec.Struct, frozen=True):
-    """What still runs has had its time: leave without it."""
-
-
-class LeftSpread(msgspec.Struct, frozen=True):
-    """LEFT has had its time to spread: close everything."""
 
 
 class Timing:
@@ -56,8 +60,9 @@ class Timing:
         upkeep: Upkeep,
         push_pull: PushPull,
         inbound: Inbound,
+        leaving: Leaving,
+        subscribing: Subscribing,
         *,
-        drain_ends: Callable[[float], None],
         left_spread: Callable[[float], None],
     ) -> None:
         self._parts = parts
@@ -76,10 +81,22 @@ class Timing:
             RefusalDialDue: self._on_refusal_dial_due,
             LinkDue: self._on_link_due,
             CallDue: parts.caller.on_timer,
+            DedupeDue: _at(parts.callee.dedupe.on_due),
+            TasksDue: _at(parts.caller.tasks.on_due),
+            WaitingCancelsDue: _at(parts.caller.waiting_cancels.on_due),
             InvocationDue: parts.callee.on_timer,
+            StreamDue: parts.streams.on_timer,
+            GatherDue: parts.gatherings.on_timer,
             WaitingRepliesDue: _at(parts.callee.on_waiting_replies_due),
             UnreachedEnds: self._on_unreached_ends,
             SteadyDue: parts.unsteady.on_timer,
+            BreakerDue: parts.breakers.on_timer,
+            LoadDue: self._on_load_due,
+            RulesDue: _at(parts.rule_spreading.on_due),
+            ClaimDue: self._on_claim_due,
+            SubscriptionsDue: _at(subscribing.on_due),
+            WaitingEventsDue: _at(parts.publisher.on_waiting_due),
+            EventHandlingDue: parts.event_handlers.on_due,
             AskEnds: _at(parts.life.on_ask_ends),
             ChallengeDue: self._on_challenge_due,
             ChallengeEnds: _at(parts.life.on_challenge_ends),
@@ -93,7 +110,8 @@ class Timing:
             SweepDue: _at(upkeep.on_sweep_due),
             ClockSettled: _at(upkeep.on_clock_settled),
             FirstSyncDue: _at(push_pull.on_first_sync_due),
-            DrainEnds: _at(drain_ends),
+            Withdrawn: _at(leaving.on_withdrawn),
+            DrainEnds: _at(leaving.say_left),
             LeftSpread: _at(left_spread),
         }
 
@@ -132,6 +150,12 @@ class Timing:
 
     def _on_unreached_ends(self, key: UnreachedEnds, now: float) -> None:
         self._parts.unreached.on_timer(key)
+
+    def _on_load_due(self, key: LoadDue, now: float) -> None:
+        self._parts.loads.on_timer(key)
+
+    def _on_claim_due(self, key: ClaimDue, now: float) -> None:
+        self._parts.own_claims.on_due(key, now)
 
     def _on_challenge_due(self, key: ChallengeDue, now: float) -> None:
         parts = self._parts

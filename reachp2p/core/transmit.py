@@ -34,12 +34,25 @@ from reachp2p.core.settings import Settings
 from reachp2p.core.trust.signer import Signer
 from reachp2p.core.wire.datagram import OVERHEAD_BYTES, DatagramWriter
 from reachp2p.core.wire.engine_codec import CODEC, Codec
-from reachp2p.core.wire.messages import AccusationUpdate, Ack, Ping, Reply, Request
+from reachp2p.core.wire.messages import (
+    AccusationUpdate,
+    Ack,
+    Message,
+    Ping,
+    Reply,
+    Request,
+    StreamCredit,
+    StreamEnd,
+    StreamItem,
+    StreamResume,
+)
 
 ARRAY_HEAD_BYTES = 3
 OWN_MESSAGES_MAX = 32
 """Messages besides news in one datagram. A receiver takes 64 in all. Of news, which is signed and has over a hundred
 bytes, no more than 13 fit beside them; of Nacks, which have 20, some 67 would."""
+_AWAITED = (Request, Reply, StreamItem, StreamCredit, StreamEnd, StreamResume)
+"""Messages that somebody waits for: whoever has sent one is told if it has not left."""
 DOUBTED = (MemberState.SUSPECT, MemberState.DEAD)
 HELD_MAX = 4_096
 """Messages waiting for the disk; a further one is dropped and counted: a disk that slow is reported by its driver."""
@@ -98,7 +111,7 @@ class Transmitter:
         """Tickets of writes that failed, in the order of their failures."""
         self._forgotten = Ticket(0)
         """The highest ticket that was among them and is no longer."""
-        self._unsent: list[tuple[LinkId, Request | Reply]] = []
+        self._unsent: list[tuple[LinkId, Message]] = []
 
     def table_of(self, ticket: Ticket) -> str:
         """Which table an unanswered write is for, for people."""
@@ -122,11 +135,11 @@ class Transmitter:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether anybody has to be told that a request or reply will not leave."""
+        """Whether anybody has to be told that a message will not leave."""
         return bool(self._unsent)
 
-    def take_unsent(self) -> list[tuple[LinkId, Request | Reply]]:
-        """Requests and replies that have not left and never will: somebody waits for each of them."""
+    def take_unsent(self) -> list[tuple[LinkId, Message]]:
+        """What has not left and never will, of the messages that somebody waits for."""
         unsent, self._unsent = self._unsent, []
         return unsent
 
@@ -144,7 +157,7 @@ class Transmitter:
         """A message will not leave (`reason` None: counted already); whoever waits for an answer is told."""
         if reason is not None:
             self._counters.add(f"dropped.{reason}")
-        if isinstance(item, ToLink) and isinstance(item.message, Request | Reply):
+        if isinstance(item, ToLink) and isinstance(item.message, _AWAITED):
             self._unsent.append((item.link, item.message))
 
     def _waits(self, item: ToNode | ToLink) -> bool:

@@ -96,6 +96,7 @@ class Upkeep:
             self._parts.timers.cancel(key)
         self._gossips = self._pulls_due = False
         self._push_pull.stop()
+        self._parts.rule_spreading.stop()
         self._parts.prober.stop()
         self._parts.relays.stop()
         self._parts.contacts.stop()
@@ -267,6 +268,7 @@ class Upkeep:
         """Renew our head at half its life, let old tombstones go, forget the long dead and left."""
         parts = self._parts
         parts.timers.set(SweepDue(), now + SWEEP_INTERVAL * (0.75 + 0.5 * parts.rng.random()))
+        parts.hops.expire(now)
         self._renew(now)  # that is not news: it travels by anti-entropy
         if parts.agents.expire(self._protocol.tombstone_retention, now):
             self._hearing.announce(now)

@@ -37,6 +37,19 @@ class CapabilityView(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None
     parameters: bytes | None
     """Hash of the JSON Schema, or None."""
+    stream: int = 0
+    """1: results are a stream, 2: parameters are, 3: both."""
+
+
+class BulkheadView(msgspec.Struct, frozen=True, kw_only=True):
+    """How full the bulkhead of one capability of this node is: what runs, what waits, and the limits of both."""
+
+    agent: str
+    capability: str
+    running: int
+    waiting: int
+    concurrency: int
+    queue: int
 
 
 class AgentView(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +66,13 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: tuple[CapabilityView, ...]
     tags: dict[str, str]
     weight: float
+    access: str = "public"
+    callers: tuple[str, ...] = ()
+    candidate_percent: int | None = None
+    claim_epoch: int | None = None
+    """Of an exclusive agent: the epoch that this instance claims, 0 if it stands by; None if it is not exclusive."""
+    topics: tuple[str, ...] = ()
+    """Patterns of the events that it handles."""
 
 
 class CandidateView(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +91,18 @@ class CandidateView(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     position: int | None
     share: float | None
+    zone: str = ""
+    release: str = "stable"
+    candidate_percent: int | None = None
+    """What it announces as a release candidate."""
+    breaker: str | None = None
+    """`closed`, `open` or `half open`; None: never called."""
+    in_flight: int = 0
+    """This node's own attempts."""
+    latency: float | None = None
+    """Seconds that this node's own calls of it take."""
+    load: str = ""
+    """What is known of how busy it is and how old that is, in words."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,3 +120,48 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     table_version: int
     ring_fingerprint: str | None
+    target: str = ""
+    """What was looked for in the end, in words: with the side of a release split, the zone, or the fallback."""
+    fell_back: bool = False
+    """The first choice had nobody; `target` is one of the fallbacks."""
+    release: str = ""
+    """The side of the release split and why, in words; empty if nothing is split."""
+    rules: tuple[str, ...] = ()
+    """What rules have decided about this call, and which: `policy = "round_robin" (rule 1 of rules.toml)`."""
+
+
+class RuleLayerView(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules of one node alone."""
+
+    origin: str
+    """Their file."""
+    toml: str
+
+
+class RulesRecordView(msgspec.Struct, frozen=True, kw_only=True):
+    """Rules that were applied to the whole cluster."""
+
+    version: int
+    author: NodeId
+    digest: bytes
+    issued_at: int
+    """Unix seconds."""
+    comment: str
+    newest: bool
+    in_force: bool
+    """The newest that this node understands."""
+    refused: str
+    """Why this node cannot go by them, or nothing."""
+    rules: int
+    """How many."""
+    toml: str
+    """Empty if they are refused."""
+
+
+class RulesView(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules that a node goes by: its own first, then those in force of the `history`, which is newest first."""
+
+    own: RuleLayerView | None
+    history: tuple[RulesRecordView, ...]
+    unmet: tuple[str, ...] = ()
+    """Agents of this node without a tag that a rule requires, in words: they were offered before it did."""

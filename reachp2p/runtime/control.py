@@ -11,6 +11,7 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,10 @@ from reachp2p import __version__
 from reachp2p.core.counters import Counters
 from reachp2p.errors import ConfigurationInvalid, ErrorCode, LocalProtocolError, NodeError, ReachError
 from reachp2p.runtime.calls import result_of
+from reachp2p.runtime.control_items import send_items
+from reachp2p.runtime.control_rules import rules_operations
+from reachp2p.runtime.control_tasks import answer_task, answer_tasks
+from reachp2p.runtime.control_traces import answer_sessions, answer_trace
 from reachp2p.runtime.control_wire import (
     LINE_MAX,
     Lines,
@@ -30,6 +35,7 @@ from reachp2p.runtime.control_wire import (
     event_object,
     explanation_object,
     member_object,
+    topic_event_object,
 )
 from reachp2p.runtime.routable import RoutableLog
 from reachp2p.runtime.state_folder import StateFolder
@@ -45,6 +51,8 @@ with 1406; beyond them a connection is told so and closed."""
 RESERVED = 4
 ALWAYS = ("info", "diagnostics", "leave")
 """What an operator needs when everything else is taken."""
+LONG = ("call", "task", "trace", "sessions")
+"""What may take its time, and is cancelled when whoever asked has gone."""
 SEND_TIMEOUT = 10.0
 SECONDS_MAX = 86_400
 """The longest timeout that can be asked for: a day, as on the wire."""
@@ -116,10 +124,17 @@ class _Server:
             "members": self._members,
             "agents": self._agents,
             "call": self._call,
+            "submit": self._submit,
+            "task": partial(answer_task, node),
+            "tasks": partial(answer_tasks, node),
             "explain": self._explain,
             "leave": self._leave,
             "diagnostics": self._diagnostics,
             "routable": self._routable_nodes,
+            "trace": partial(answer_trace, node),
+            "sessions": partial(answer_sessions, node),
+            **rules_operations(node),
+            "publish": self._publish,
         }
 
     async def serve(self, accepted: socket.socket) -> None:
@@ -175,14 +190,19 @@ class _Server:
             operation, args = _request(request)
             if is_late and operation not in ALWAYS:
                 raise self._too_many()
-            if operation == "events":
-                await self._stream_events(lines, number, args)
+            streams = {
+                "events": self._stream_events,
+                "subscribe": self._stream_topic,
+                "stream": self._stream_items,
+            }
+            if operation in streams:
+                await streams[operation](lines, number, args)
                 return
             perform = self._operations.get(operation)
             if perform is None:
-                known = ", ".join([*self._operations, "events"])
+                known = ", ".join([*self._operations, *streams])
                 raise LocalProtocolError(f"unknown operation {operation!r}; known are {known}")
-            is_call = operation == "call"  # the others are quick, and `leave` ends what would wait for it
+            is_call = operation in LONG  # the others are quick, and `leave` ends what would wait for it
             result = await (self._while_there(lines, perform, args) if is_call else perform(args))
             answer = {"id": number, "ok": True, "result": result}
         except ReachError as error:
@@ -276,8 +296,18 @@ class _Server:
             "node": None if ended.node is None else ended.node.hex(),
             "agent": ended.agent,
             "attempts": ended.attempts,
+            "session": ended.call.hex(),
             "seconds": round(trio.current_time() - begun, 6),
         }
+
+    async def _submit(self, args: Args) -> Any:
+        task = await self._node.submit(
+            params=args.get("params"),
+            timeout=_seconds(args, "timeout"),
+            idempotency_key=_text(args, "idempotency_key"),
+            **_route(args),
+        )
+        return {"task": task.id}
 
     async def _explain(self, args: Args) -> Any:
         return explanation_object(self._node.explain(**_route(args)))
@@ -301,6 +331,41 @@ class _Server:
             "routable": [{"node": node.hex(), "since": since} for node, since in watch.since.items()],
             "lost": [{"node": node.hex(), "at": at} for node, at in watch.lost.items()],
         }
+
+    async def _publish(self, args: Args) -> Any:
+        topic = _text(args, "topic")
+        if topic is None:
+            raise ConfigurationInvalid("publish: name a topic, such as orders.eu.created")
+        return {"topic": topic, "nodes": await self._node.publish(topic, args.get("data"))}
+
+    async def _stream_topic(self, lines: Lines, number: Any, args: Args) -> None:
+        """Events of a pattern as lines, until the node or the command line ends."""
+        pattern = _text(args, "pattern")
+        if pattern is None:
+            raise ConfigurationInvalid("subscribe: name a pattern, such as orders.>")
+        async with self._node.subscribe(pattern) as events, trio.open_nursery() as nursery:
+            nursery.start_soon(_cancel_when_gone, lines, nursery.cancel_scope)
+            await self._write(lines, {"id": number, "event": {"subscribed": pattern}})
+            async for event in events:
+                await self._write(lines, {"id": number, "event": topic_event_object(event)})
+            nursery.cancel_scope.cancel()
+        await self._write(lines, {"id": number, "ok": True, "result": {"missed": events.missed}})
+
+    async def _stream_items(self, lines: Lines, number: Any, args: Args) -> None:
+        """The results of a call that streams them; it is cancelled when whoever asked has gone."""
+
+        async def write(event: Any) -> None:
+            await self._write(lines, {"id": number, "event": event})
+
+        async def perform(args: Args) -> Any:
+            key = _text(args, "idempotency_key")
+            timeout, params = _seconds(args, "timeout"), args.get("params")
+            return await send_items(
+                self._node, write, params=params, timeout=timeout, idempotency_key=key, **_route(args)
+            )
+
+        result = await self._while_there(lines, perform, args)
+        await self._write(lines, {"id": number, "ok": True, "result": result})
 
     async def _stream_events(self, lines: Lines, number: Any, args: Args) -> None:
         """Lines until the node or the command line ends."""
@@ -328,8 +393,10 @@ def _route(args: Args) -> dict[str, Any]:
     tags = args.get("tags") or {}
     if not isinstance(tags, dict) or not all(isinstance(one, str) for one in [*tags, *tags.values()]):
         raise ConfigurationInvalid("tags must be an object of texts")
-    route: dict[str, Any] = {name: _text(args, name) for name in ("capability", "agent", "key")}
-    return {**route, "policy": _text(args, "policy") or "random", "tags": tags}
+    names = ("capability", "agent", "key", "policy", "version", "release", "prefer")
+    route: dict[str, Any] = {name: _text(args, name) for name in names}
+    wishes = {name: args[name] for name in ("strict", "fallback") if args.get(name) is not None}
+    return {**route, **wishes, "tags": tags}
 
 
 def _text(args: Args, name: str) -> str | None:

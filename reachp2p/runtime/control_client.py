@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,8 @@ from typing import Any
 
 import trio
 
-from reachp2p.errors import CallFailed, ErrorCode, NodeError, ReachError
+from reachp2p._arguments import shown
+from reachp2p.errors import CallFailed, ConfigurationInvalid, ErrorCode, NodeError, ReachError
 from reachp2p.runtime.control_wire import ANSWER_MAX, LINE_MAX, Lines, LineTooLong, LineUnreadable, encoded
 from reachp2p.runtime.state_folder import control_socket, running_process
 
@@ -28,7 +29,7 @@ async def request(
 ) -> Any:
     """Ask the node with this state folder. Raises what it answers (`CallFailed` with its code), `CallFailed` (1404) if
     the request is too large to be sent, or `NodeError` if no node answers in time."""
-    line = encoded({"id": 1, "op": op, "args": dict(args or {})})
+    line = _request_line(op, args)
     if len(line) > LINE_MAX:
         raise _too_large(len(line))
     with trio.move_on_after(timeout):
@@ -49,10 +50,11 @@ async def request(
     )
 
 
-async def stream(folder: Path, op: str, args: Mapping[str, Any] | None = None) -> AsyncIterator[Any]:
-    """The lines of a streaming operation (`events`), until the node ends. Close it with `aclose`, or end its task."""
+async def stream(folder: Path, op: str, args: Mapping[str, Any] | None = None) -> AsyncGenerator[Any, None]:
+    """The lines of a streaming operation (`events`, `subscribe`), until the node ends. Close it with `aclose`, or end
+    its task."""
     async with _connect(folder) as lines:
-        await lines.write({"id": 1, "op": op, "args": dict(args or {})})
+        await lines.send(_request_line(op, args))
         while isinstance(answer := await lines.read(), dict) and "event" in answer:
             yield answer["event"]
         if answer is not None:
@@ -98,6 +100,14 @@ async def _connect(folder: Path) -> AsyncIterator[Lines]:
         await lines.aclose()
 
 
+def _request_line(op: str, args: Mapping[str, Any] | None) -> bytes:
+    """A request as it is sent. Raises `ConfigurationInvalid` (1704) for bytes of a command line that are no text."""
+    try:
+        return encoded({"id": 1, "op": op, "args": dict(args or {})})
+    except UnicodeEncodeError as error:
+        raise ConfigurationInvalid(f"{shown(error.object)}: write text in UTF-8") from None
+
+
 def _too_large(size: int) -> CallFailed:
     from reachp2p.core.settings import Protocol
 
@@ -141,4 +151,5 @@ def _error(told: Any) -> ReachError:
         node=told.get("node"),
         attempts=told.get("attempts", 0),
         detail=told.get("detail"),
+        call=told.get("call"),
     )

@@ -20,6 +20,7 @@ import trio
 from reachp2p.core.events import Event
 from reachp2p.core.views import AgentView, Explanation, MemberView
 from reachp2p.errors import ReachError, RemoteProtocolError
+from reachp2p.topic_event import TopicEvent
 
 LINE_MAX = 2_097_152
 """Bytes of a request: a payload of 1 MiB and what JSON makes of it."""
@@ -97,7 +98,7 @@ def encoded(item: object) -> bytes:
 def error_object(error: ReachError) -> dict[str, Any]:
     """An error as it is told to the command line."""
     told: dict[str, Any] = {"code": int(error.code), "message": error.message}
-    for field in ("node", "attempts", "detail"):
+    for field in ("node", "attempts", "detail", "call"):
         if (value := getattr(error, field, None)) is not None:
             told[field] = value
     return told
@@ -137,6 +138,11 @@ def agent_object(view: AgentView) -> dict[str, Any]:
         "owner": view.owner,
         "tags": view.tags,
         "weight": view.weight,
+        "access": view.access,
+        "callers": list(view.callers),
+        "candidate_percent": view.candidate_percent,
+        "claim_epoch": view.claim_epoch,
+        "topics": list(view.topics),
         "capabilities": [
             {
                 "name": one.name,
@@ -156,6 +162,7 @@ def explanation_object(view: Explanation) -> dict[str, Any]:
         "capability": view.capability,
         "agent": view.agent,
         "policy": view.policy,
+        "rules": list(view.rules),
         "key": view.key,
         "picked": None if view.picked is None else view.picked.hex(),
         "picked_agent": view.picked_agent,
@@ -163,6 +170,9 @@ def explanation_object(view: Explanation) -> dict[str, Any]:
         "reason": view.reason,
         "table_version": view.table_version,
         "ring_fingerprint": view.ring_fingerprint,
+        "target": view.target,
+        "fell_back": view.fell_back,
+        "release": view.release,
         "candidates": [
             {
                 "agent": one.agent,
@@ -175,6 +185,13 @@ def explanation_object(view: Explanation) -> dict[str, Any]:
                 "why": one.why,
                 "position": one.position,
                 "share": one.share,
+                "zone": one.zone,
+                "release": one.release,
+                "candidate_percent": one.candidate_percent,
+                "breaker": one.breaker,
+                "in_flight": one.in_flight,
+                "latency": one.latency,
+                "load": one.load,
             }
             for one in view.candidates
         ],
@@ -189,6 +206,25 @@ def event_object(event: Event, wall: float) -> dict[str, Any]:
         "event": type(event).__name__,
         "at": wall,
         **{name: _plain(value) for name, value in fields.items()},
+    }
+
+
+def topic_event_object(event: TopicEvent) -> dict[str, Any]:
+    """One event of a topic. `data` is what was published; bytes, and what cannot be read, are hex digits."""
+    try:
+        data = event.data
+    except RemoteProtocolError:
+        data = event.payload
+    return {
+        "topic": event.topic,
+        "data": data.hex() if isinstance(data, bytes) else data,
+        "content_type": event.content_type,
+        "node": event.publisher.hex(),
+        "agent": event.agent,
+        "sequence": event.sequence,
+        "at": event.published_at,
+        "missed": event.missed,
+        "gap": event.gap,
     }
 
 

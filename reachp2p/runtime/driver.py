@@ -2,7 +2,8 @@
 
 Inputs are plain calls into the engine from whatever task received them: everything runs in trio's one thread, and an
 input never waits. Outputs are performed by one task, woken once for all the inputs that came in one round of trio's
-scheduler; that is what makes batches, and no message costs a task or a checkpoint of its own. No effect blocks: a
+scheduler; that is what makes batches, and no message costs a task or a checkpoint of its own. What one read of a link
+has brought is a batch already: its outputs are performed at once, a round of the scheduler earlier. No effect blocks: a
 datagram is sent now or dropped, a frame goes to the kernel or to its link's queue, a write goes to the storage
 thread, a handler gets a task. The one timer is the engine's `next_deadline`.
 """
@@ -10,7 +11,7 @@ thread, a handler gets a task. The one timer is the engine's `next_deadline`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, assert_never
 
 import msgspec
@@ -30,12 +31,14 @@ from reachp2p.core.effects import (
     Persist,
     SendDatagram,
     SendFrame,
+    StreamReady,
 )
 from reachp2p.core.engine import Engine
 from reachp2p.core.events import Event
 from reachp2p.core.ids import Address, LinkId, NodeId
 from reachp2p.runtime.handlers import Handlers
 from reachp2p.runtime.storage import Fetched, Storage
+from reachp2p.runtime.streams import StreamWaits
 from reachp2p.runtime.udp import UdpSocket
 
 if TYPE_CHECKING:
@@ -65,9 +68,12 @@ class Driver:
         """`notify` takes the engine's events, in order; it must neither wait nor raise."""
         self.engine = engine
         self._notify = notify
+        self.stream_waits = StreamWaits()
         self._outlets: Outlets | None = None
         self._is_awake = False
         self._parked: trio.lowlevel.Task | None = None
+        self._sleeps_until = float("-inf")
+        """When `run` wakes up by itself, while it is parked."""
         self._wall_reported = float("-inf")
         self._sent_on: dict[LinkId, None] = {}
 
@@ -100,9 +106,25 @@ class Driver:
         self.wake()
 
     def link_frame(self, link: LinkId, data: bytes) -> None:
-        """A whole message arrived on a link."""
+        """A whole message arrived on a link; what comes of it is performed with that of other inputs."""
         self.engine.handle_frame(link, data, trio.current_time())
         self.wake()
+
+    def link_frames(self, link: LinkId, frames: Sequence[bytes]) -> None:
+        """Whole messages arrived on a link with one read; what comes of them is performed at once, unless other inputs
+        wait for that already."""
+        now = trio.current_time()
+        for data in frames:
+            self.engine.handle_frame(link, data, now)
+        outlets = self._outlets
+        if self._is_awake or outlets is None:
+            return  # with those
+        if (
+            self._parked is None
+            or not self._perform_all(outlets, now)
+            or self._deadline() < self._sleeps_until
+        ):
+            self.wake()
 
     def link_writable(self, link: LinkId, free_bytes: int) -> None:
         """A link has room again."""
@@ -138,11 +160,12 @@ class Driver:
     async def run(self) -> None:
         """Perform effects and keep the timer; ends only by cancellation, or by an exception that ends the node."""
         while True:
-            with trio.CancelScope(deadline=self._deadline()) as scope:
+            self._sleeps_until = self._deadline()
+            with trio.CancelScope(deadline=self._sleeps_until) as scope:
                 while True:
                     await self._pause()
                     self.turn()
-                    deadline = self._deadline()
+                    self._sleeps_until = deadline = self._deadline()
                     if deadline != scope.deadline:
                         scope.deadline = deadline
             self.turn()
@@ -159,12 +182,18 @@ class Driver:
         deadline = engine.next_deadline()
         if deadline is not None and deadline <= now:
             engine.handle_timeout(now)
+        if not self._perform_all(outlets, now):
+            self.wake()
+
+    def _perform_all(self, outlets: Outlets, now: float) -> bool:
+        """Perform effects until there are none; false if other tasks should run before the rest."""
+        engine = self.engine
         for _ in range(ROUNDS_MAX):
             for effect in engine.take_effects():
                 self._perform(effect, outlets)
             if not self._report_room(outlets.links, now):
-                return
-        self.wake()
+                return True
+        return False
 
     def _perform(self, effect: Effect, outlets: Outlets) -> None:
         match effect:
@@ -181,6 +210,8 @@ class Driver:
                 outlets.storage.submit(effect)
             case CancelInvoke():
                 outlets.handlers.cancel(effect.invocation, effect.reason)
+            case StreamReady():
+                self.stream_waits.wake(effect.stream)
             case Dial():
                 outlets.links.dial(effect)
             case CloseLink():

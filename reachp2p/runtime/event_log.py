@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reachp2p.core.events import (
+    ClaimChanged,
     CloneSeen,
     Event,
     Fenced,
@@ -17,11 +19,14 @@ from reachp2p.core.events import (
     NodeIsolated,
     Paused,
     Resumed,
+    RulesChanged,
+    RulesRefused,
     SeedUnreached,
     SelfContacted,
     Started,
     StorageFailed,
 )
+from reachp2p.errors import ErrorCode
 from reachp2p.runtime.text import plain
 
 if TYPE_CHECKING:
@@ -63,6 +68,12 @@ class EventLog:
                     plain(event.reason),
                     event.code,
                 )
+            case ClaimChanged() if event.token is None:
+                logger.warning("this node owns the exclusive agent %s no more", plain(event.agent))
+            case ClaimChanged():
+                logger.info(
+                    "this node owns the exclusive agent %s, claim epoch %d", plain(event.agent), event.epoch
+                )
             case MemberChanged():
                 old = event.old.value if event.old else "new"
                 new = event.new.value if event.new else "forgotten"
@@ -88,6 +99,14 @@ class EventLog:
                 logger.debug(
                     "a write to %s has failed: %s", event.table, plain(event.reason)
                 )  # Storage says it
+            case RulesChanged():
+                logger.info("rules of %s: %s", plain(event.origin), plain("; ".join(event.changes), 2_000))
+            case RulesRefused():
+                logger.error(
+                    "rules are refused, those before them stay in force: %s [%d]",
+                    plain(event.reason, 2_000),
+                    ErrorCode.CONFIGURATION_INVALID,
+                )
             case NameShared():
                 self._say_shared(event)
             case NodeIsolated():
@@ -100,6 +119,11 @@ class EventLog:
                 self._say_lagged(event)
             case _:
                 logger.debug("%s", plain(event))
+
+    def warn_unmet(self, unmet: Sequence[str]) -> None:
+        """Agents of this node that lack what its rules require now."""
+        for words in unmet:
+            logger.warning("%s; it goes on, because it was offered before", plain(words))
 
     def _say_lagged(self, event: Lagged) -> None:
         """A process that starves is late again and again: said at once, then every `LAG_INTERVAL` with the count."""

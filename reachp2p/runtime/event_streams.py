@@ -9,7 +9,7 @@ from weakref import WeakSet
 import trio
 
 from reachp2p.core.counters import Counters
-from reachp2p.core.events import CallEnded, Event
+from reachp2p.core.events import CallEnded, CallOutlasted, Event
 
 logger = logging.getLogger("reachp2p.node")
 
@@ -51,7 +51,7 @@ class EventStream:
 
     def _put(self, event: Event) -> bool:
         """Take an event; whether none was lost."""
-        if self._is_over or (isinstance(event, CallEnded) and not self._with_calls):
+        if self._is_over or (isinstance(event, CallEnded | CallOutlasted) and not self._with_calls):
             return True
         is_kept = len(self._buffer) < BUFFER_MAX
         if not is_kept:
@@ -85,7 +85,7 @@ class EventStreams:
 
     def put(self, event: Event) -> None:
         """Tell everybody."""
-        if not self._wants_calls and isinstance(event, CallEnded):
+        if not self._wants_calls and isinstance(event, CallEnded | CallOutlasted):
             return  # by far the most frequent
         for stream in self._streams:
             if not stream._put(event):

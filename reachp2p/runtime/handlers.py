@@ -7,6 +7,7 @@ exactly once, unless it has cancelled the invocation itself.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol, TypeAlias
 
@@ -16,16 +17,25 @@ import trio
 from reachp2p.core.commands import InvokeResult
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Invoke
+from reachp2p.core.events import EventReceived
 from reachp2p.core.ids import NodeId
-from reachp2p.errors import ErrorCode, ReachError
+from reachp2p.errors import BadRequest, ErrorCode, ReachError
 from reachp2p.runtime.exception_groups import only_cancelled, sole
 from reachp2p.runtime.failures import FailureLog
+from reachp2p.runtime.serving import begin
+from reachp2p.runtime.streams import ItemPort
+from reachp2p.runtime.telemetry import ServerSpan, Telemetry
 from reachp2p.runtime.text import plain
 
 DETAIL_MAX = 1_000
+"""Characters of an exception's text that travel to the caller (a reply's detail holds 4,096)."""
+OVERDUE_MAX = 256
+"""Handlers that may go on after their calls have ended: four capabilities of the usual `concurrency`."""
 TOLD_OF_A_GROUP = 5
 """Exceptions of one group that are told to the caller; of more, only their number."""
-"""Characters of an exception's text that travel to the caller (a reply's detail holds 4,096)."""
+
+
+logger = logging.getLogger("reachp2p.handlers")
 
 
 class InvokeContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +53,11 @@ class InvokeContext(msgspec.Struct, frozen=True, kw_only=True):
     path: tuple[str, ...] = ()
     """Agents on whose behalf this call is made, the agent called last: what calls of its handler come from."""
     hops_left: int | None = None
+    fencing_token: int | None = None
+    event: EventReceived | None = None
+    """What it is to handle, if this is no call."""
+    items: ItemPort | None = None
+    """Where the items of a stream are given and taken; None if the call is not one."""
 
 
 Handler: TypeAlias = Callable[[InvokeContext, bytes, str], Awaitable[InvokeResult]]
@@ -59,13 +74,34 @@ class ResultSink(Protocol):
 class Handlers:
     """The registry of handlers and the invocations that run. The engine bounds their number (`invocations_max`)."""
 
-    def __init__(self, nursery: trio.Nursery, sink: ResultSink, counters: Counters) -> None:
+    def __init__(
+        self,
+        nursery: trio.Nursery,
+        sink: ResultSink,
+        counters: Counters,
+        *,
+        port: Callable[[int], ItemPort] | None = None,
+        telemetry: Telemetry | None = None,
+        adopt_span: Callable[[int, bytes], None] | None = None,
+    ) -> None:
+        """`port` opens the stream of an invocation; without it none streams. `adopt_span` is told of the span that
+        `telemetry` makes for one."""
+        self._telemetry = telemetry
+        self._adopt_span = adopt_span
+        self._port = port
         self._nursery = nursery
         self._sink = sink
         self._counters = counters
         self._failures = FailureLog(nursery)
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._running: dict[int, trio.CancelScope] = {}
+        self._tasks = 0
+        self._has_told_overdue = False
+
+    @property
+    def overdue(self) -> int:
+        """How many handlers go on although their call has ended and they were cancelled."""
+        return self._tasks - len(self._running)
 
     @property
     def running(self) -> int:
@@ -85,6 +121,10 @@ class Handlers:
 
     def start(self, invoke: Invoke) -> None:
         """Begin one invocation; never blocks."""
+        if self.overdue >= OVERDUE_MAX:
+            self._refuse(invoke)
+            return
+        self._tasks += 1
         scope = trio.CancelScope(deadline=invoke.deadline)
         self._running[invoke.invocation] = scope
         self._nursery.start_soon(self._run, invoke, scope, name=f"{invoke.agent} {invoke.capability}")
@@ -96,14 +136,33 @@ class Handlers:
             self._counters.add("invocations.cancelled")
             scope.cancel(reason=reason)
 
+    def _refuse(self, invoke: Invoke) -> None:
+        """Handlers that ignore their cancellation have filled the node: start no more until some have ended."""
+        self._counters.add("invocations.refused")
+        text = f"{self.overdue} handlers of this node go on although their calls have ended"
+        if not self._has_told_overdue:
+            self._has_told_overdue = True
+            logger.warning(
+                "%s: further calls are refused (1406). A handler that catches trio.Cancelled must raise it again",
+                text,
+            )
+        result = InvokeResult(code=ErrorCode.REFUSED_FULL, detail=text, executed=False)
+        self._sink.invoke_ended(invoke.invocation, result)
+
     async def _run(self, invoke: Invoke, scope: trio.CancelScope) -> None:
         result: InvokeResult | None = None
+        span = self._begin_span(invoke) if self._telemetry is not None else None
+        if span is not None:
+            invoke = msgspec.structs.replace(invoke, traceparent=span.traceparent)
         try:
             with scope:
                 result = await self._handle(invoke)
         finally:
+            if span is not None:
+                span.end(None if result is None else result.code, "" if result is None else result.detail)
             # Also when the node itself is being cancelled: then nobody is told, because nobody is left to tell.
             is_awaited = self._running.pop(invoke.invocation, None) is not None
+            self._tasks -= 1
         if not is_awaited:
             return
         if result is None:
@@ -113,6 +172,14 @@ class Handlers:
                 detail=f"{invoke.capability} did not end before the caller's deadline",
             )
         self._sink.invoke_ended(invoke.invocation, result)
+
+    def _begin_span(self, invoke: Invoke) -> ServerSpan | None:
+        """The span of an invocation, by which its hop goes, too."""
+        assert self._telemetry is not None, "asked before"
+        span = self._telemetry.server(invoke)
+        if span is not None and self._adopt_span is not None:
+            self._adopt_span(invoke.invocation, span.span_id)
+        return span
 
     async def _handle(self, invoke: Invoke) -> InvokeResult:
         """The handler's result, or what stands for it. Raises only real cancellation and Ctrl-C."""
@@ -135,7 +202,11 @@ class Handlers:
             traceparent=invoke.traceparent,
             path=invoke.path,
             hops_left=invoke.hops_left,
+            fencing_token=invoke.fencing_token,
+            event=invoke.event,
+            items=self._port(invoke.invocation) if invoke.stream and self._port is not None else None,
         )
+        serving = begin(context)
         try:
             result: object = await handler(context, invoke.payload, invoke.content_type)
         except KeyboardInterrupt:
@@ -148,7 +219,15 @@ class Handlers:
         except BaseException as error:  # SystemExit and groups of cancellations are ends like others
             if _is_cancelled() and only_cancelled(error):
                 raise
+            found = sole(error)
+            if isinstance(found, BadRequest):
+                self._counters.add("invocations.bad_request")
+                return InvokeResult(
+                    code=ErrorCode.HANDLER_FAILED, detail=plain(found.message, DETAIL_MAX), caller_fault=True
+                )
             return self._failed(invoke, _said(error), error)
+        finally:
+            serving.is_over = True
         if not isinstance(result, InvokeResult):
             return self._failed(
                 invoke, f"its handler returned {type(result).__name__}, not an InvokeResult", None

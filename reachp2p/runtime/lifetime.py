@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import trio
@@ -28,10 +29,13 @@ from reachp2p.runtime.driver import Driver, Outlets
 from reachp2p.runtime.exception_groups import sole
 from reachp2p.runtime.handlers import Handler, Handlers
 from reachp2p.runtime.options import NodeOptions
+from reachp2p.runtime.policies import Policies
 from reachp2p.runtime.seeds import Seeds
 from reachp2p.runtime.sockets import BoundPair, bind_pair
 from reachp2p.runtime.state_folder import StateFolder, open_folder
 from reachp2p.runtime.storage import FILE_NAME, Storage
+from reachp2p.runtime.streams import ItemPort
+from reachp2p.runtime.telemetry import find_telemetry
 from reachp2p.runtime.temporary_folders import sweep
 from reachp2p.runtime.udp import UdpSocket
 
@@ -66,15 +70,20 @@ class Lifetime:
         services: Sequence[Service],
         on_event: Callable[[Event], None],
         engine_factory: EngineFactory = Engine,
+        prepare: Callable[[Engine], Awaitable[object]] | None = None,
     ) -> None:
-        """`offers`: the agents to start with. `services` run while the node does. `on_event` must not raise."""
+        """`prepare`: what a new engine is told before all else; what it raises ends the start.
+
+        `offers`: the agents to start with. `services` run while the node does. `on_event` must not raise."""
         self._options = options
         self.name = options.name
         self._offers = offers
         self._services = services
         self._on_event = on_event
         self._engine_factory = engine_factory
+        self._prepare = prepare
         self.counters = Counters()
+        self.telemetry = find_telemetry(self.counters)
         self.closed = trio.Event()
         self.unfinished: int | None = None
         """Calls and handlers that the goodbye has cut off; None before it is finished, or if it was not."""
@@ -197,11 +206,20 @@ class Lifetime:
             addresses=self.advertised,
             zone=options.zone,
             take_over=options.take_over,
+            tells_load=True,
+            tells_coordinate=True,
             protocol=options.protocol,
         )
         engine = self._engine_factory(
-            settings, signer=signer, verifier=Ed25519Verifier(), rng=rng, entropy=entropy
+            settings,
+            signer=signer,
+            verifier=Ed25519Verifier(),
+            rng=rng,
+            entropy=entropy,
+            policies=Policies(),
         )
+        if self._prepare is not None:
+            await self._prepare(engine)
         self._driver = Driver(engine, self._take_event)
         self._storage = Storage(folder.path / FILE_NAME, self._driver.wake, self.counters)
         stack.push_async_callback(self._storage.aclose)
@@ -223,7 +241,14 @@ class Lifetime:
         assert storage is not None, "opened before"
         async with trio.open_nursery() as watch:
             async with trio.open_nursery() as nursery:
-                handlers = Handlers(nursery, driver, self.counters)
+                handlers = Handlers(
+                    nursery,
+                    driver,
+                    self.counters,
+                    port=partial(ItemPort, driver),
+                    telemetry=self.telemetry,
+                    adopt_span=driver.engine.adopt_span,
+                )
                 udp = UdpSocket(pair.udp, driver, self.counters, protocol.datagram_max)
                 links = Links(pair.tcp, nursery, driver, self.counters, protocol)
                 self.outlets = Outlets(udp, links, storage, handlers)

@@ -12,35 +12,51 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from reachp2p._arguments import (
     check_kind,
     check_names,
-    check_optional_seconds,
-    check_optional_text,
     check_seconds,
-    check_tags,
     check_text,
     wrong,
 )
 from reachp2p.agent import Agent
-from reachp2p.core.commands import RouteQuery
 from reachp2p.core.engine import Engine
-from reachp2p.core.events import CallEnded, Event, MemberChanged, RecordChanged, Resumed, Started
+from reachp2p.core.events import (
+    CallEnded,
+    CallOutlasted,
+    Event,
+    EventReceived,
+    HopsGathered,
+    MemberChanged,
+    RecordChanged,
+    Resumed,
+    RulesChanged,
+    Started,
+)
 from reachp2p.core.ids import Address, Life, NodeId, check_agent_id, check_capability
 from reachp2p.core.settings import Protocol
-from reachp2p.core.views import AgentView, Explanation, MemberView
+from reachp2p.core.views import AgentView, BulkheadView, Explanation, MemberView
 from reachp2p.errors import CallFailed, LocalProtocolError
+from reachp2p.runtime.calling import Calling
 from reachp2p.runtime.event_log import EventLog
+from reachp2p.runtime.exporting import check_recording
+from reachp2p.runtime.governed import Governed
 from reachp2p.runtime.options import check_options
+from reachp2p.runtime.preferences import Preferences
+from reachp2p.runtime.publishing import Publishing
+from reachp2p.runtime.tracing import Gatherer, Tracing
 
 if TYPE_CHECKING:  # naming `Node` loads no event loop; the first node does
     from trio import Nursery, TaskStatus
 
+    from reachp2p.core.calls.hop_store import Redact
+    from reachp2p.core.counters import Counters
+    from reachp2p.exporters import Exporter
     from reachp2p.runtime.driver import Driver
     from reachp2p.runtime.event_streams import EventStream
-    from reachp2p.runtime.handlers import Handlers, InvokeContext
+    from reachp2p.runtime.handlers import Handlers
     from reachp2p.runtime.lifetime import EngineFactory, Offer, Service
 
 CLOSE_TIMEOUT = 3.0
@@ -50,7 +66,7 @@ ROUTABLE_RECHECK = 0.25
 """Seconds between looks of `wait_for` when no event says that something changed."""
 
 
-class Node:
+class Node(Calling, Publishing, Tracing, Governed):
     """One node of the network. Use it as `async with Node(...)`, or start it in a nursery of yours with `start_in`.
 
     A node is used once. Its methods may be called from any task of the trio run it lives in, also the ones that end
@@ -71,6 +87,10 @@ class Node:
         insecure_open: bool = False,
         take_over: bool = False,
         control: bool = False,
+        rules: str | os.PathLike[str] | None = None,
+        record_payloads: int = 0,
+        redact: Redact | None = None,
+        exporters: Sequence[Exporter] = (),
         protocol: Protocol | None = None,
         engine_factory: EngineFactory = Engine,
     ) -> None:
@@ -82,7 +102,10 @@ class Node:
         `insecure_open`: listen beyond loopback although this version admits and hides nothing. `take_over`: start
         above any life of this key that is known, even one that answers, and with a fenced folder. Start no copy of a
         state folder beside the original: one of its newest state needs no leave to end it. `control`: answer the
-        command line over a socket in the state folder.
+        command line over a socket in the state folder. `rules`: a TOML file of routing rules for this node, which go
+        before those of the cluster; read again whenever it changes. `record_payloads`: bytes of each payload that its
+        hop keeps, for whoever asks for it; `redact(agent, capability, payload)` says what of it may be kept.
+        `exporters` get all hops (`reachp2p.exporters`).
         """
         import trio
 
@@ -90,6 +113,8 @@ class Node:
         from reachp2p.runtime.event_streams import EventStreams
         from reachp2p.runtime.lifetime import Lifetime
         from reachp2p.runtime.routable import RoutableLog
+        from reachp2p.runtime.rules_file import RulesFile
+        from reachp2p.runtime.subscriptions import Subscriptions
         from reachp2p.runtime.threads import Threads
 
         for agent in agents:
@@ -109,8 +134,10 @@ class Node:
             insecure_open=insecure_open,
             take_over=take_over,
             control=control,
+            rules=rules,
             protocol=protocol,
         )
+        self._recording = check_recording(record_payloads, redact, exporters)
         self._agents = {agent.id: agent for agent in agents}
         self._lifetime = Lifetime(
             self._options,
@@ -118,10 +145,15 @@ class Node:
             services=self._services(),
             on_event=self._take_event,
             engine_factory=engine_factory,
+            prepare=self._load_rules,
         )
+        file, counters = self._options.rules, self._lifetime.counters
+        self._rules_file = None if file is None else RulesFile(file.absolute(), counters, self._take_event)
         self._events = EventStreams(self._lifetime.counters)
         self._log = EventLog()
-        self._calls = Calls()
+        self._calls = Calls(self._lifetime.telemetry)
+        self._gatherer = Gatherer()
+        self._subscriptions = Subscriptions()
         self._threads = Threads(self._lifetime.counters)
         self._routable = RoutableLog()
         self._changed = trio.Event()
@@ -241,78 +273,9 @@ class Node:
 
     # Calling
 
-    async def call(
-        self,
-        capability: str | None = None,
-        params: Any = None,
-        *,
-        agent: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 (the whole call's, retries included; told to the callee)
-        tags: Mapping[str, str] | None = None,
-        policy: str = "random",
-        key: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> Any:
-        """Call an agent and return its result.
-
-        `agent` and `tags` narrow the choice, `policy` (`random`, `round_robin`, `consistent_hash` with `key`) makes it.
-        `params` is an object of the JSON data model, or bytes. Raises `CallFailed`: its code says how the call ended.
-        """
-        self._check_running()
-        query = self._query(capability, agent, tags, policy, key)
-        return await self._calls.value(self._driver, query, params, **_call_options(timeout, idempotency_key))
-
-    async def call_for(
-        self,
-        served: InvokeContext,
-        capability: str | None = None,
-        params: Any = None,
-        *,
-        agent: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 (as above)
-        tags: Mapping[str, str] | None = None,
-        policy: str = "random",
-        key: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> Any:
-        """Like `call`, for a handler of this node (`Context.call`): `served` is the call that it serves.
-
-        Ends with it, carries on its path, hops, session and trace.
-        """
-        self._check_running()
-        query = self._query(capability, agent, tags, policy, key)
-        return await self._calls.value(
-            self._driver,
-            query,
-            params,
-            **_call_options(timeout, idempotency_key),
-            within=served.deadline - self._driver.now,
-            path=served.path,
-            hops_left=served.hops_left,
-            session_id=served.session_id,
-            traceparent=served.traceparent,
-        )
-
     async def run_in_thread(self, what: str, function: Callable[[], Any]) -> Any:
         """Run a plain handler of this node in one of its worker threads. Raises `NoThreadFree`."""
         return await self._threads.run(what, function)
-
-    async def call_detailed(
-        self,
-        capability: str | None = None,
-        params: Any = None,
-        *,
-        agent: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109 (as above)
-        tags: Mapping[str, str] | None = None,
-        policy: str = "random",
-        key: str | None = None,
-        idempotency_key: str | None = None,
-    ) -> tuple[str, bytes, CallEnded]:
-        """Like `call`, but returns content type and payload as they came, and how the call ended (node, attempts)."""
-        self._check_running()
-        query = self._query(capability, agent, tags, policy, key)
-        return await self._calls.call(self._driver, query, params, **_call_options(timeout, idempotency_key))
 
     async def wait_for(self, capability: str, timeout: float = 30.0) -> None:  # noqa: ASYNC109 (names its own error)
         """Wait until a call of `capability` would find an instance that nobody doubts.
@@ -368,6 +331,10 @@ class Node:
         """All instances of all agents as this node sees them."""
         return self._driver.engine.agents()
 
+    def bulkheads(self) -> list[BulkheadView]:
+        """How full each capability that this node offers is: what runs, what waits, and the limits of both."""
+        return self._driver.engine.bulkheads()
+
     def view_hash(self) -> bytes:
         """Hash over everything this node holds: two nodes with equal views have equal hashes."""
         return self._driver.engine.view_hash()
@@ -378,11 +345,13 @@ class Node:
         *,
         agent: str | None = None,
         tags: Mapping[str, str] | None = None,
-        policy: str = "random",
+        policy: str | None = None,
         key: str | None = None,
+        **preferences: Unpack[Preferences],
     ) -> Explanation:
         """Why a call would go where it would go."""
-        return self._driver.engine.explain(self._query(capability, agent, tags, policy, key))
+        query = self._query(capability, agent, tags, policy, key, preferences)
+        return self._driver.engine.explain(query)
 
     def events(self, *, with_calls: bool = False) -> EventStream:
         """News from now on, as an async iterator that ends with the node. `with_calls` adds the end of every call."""
@@ -394,6 +363,7 @@ class Node:
             **self._driver.engine.diagnostics(),
             **self._lifetime.counters.snapshot(),
             **self._threads.gauges(),
+            **self._recording.gauges(),
         }
         outlets = self._lifetime.outlets
         if outlets is not None:
@@ -402,7 +372,9 @@ class Node:
                 "size.runtime_link_bytes": outlets.links.queued_bytes,
                 "size.runtime_storage_queue": outlets.storage.waiting,
                 "size.runtime_invocations": outlets.handlers.running,
+                "size.runtime_invocations_overdue": outlets.handlers.overdue,
                 "size.runtime_calls": len(self._calls),
+                "size.runtime_subscriptions": len(self._subscriptions),
             }
         return dict(sorted(counts.items()))
 
@@ -411,6 +383,10 @@ class Node:
     @property
     def _driver(self) -> Driver:
         return self._lifetime.driver
+
+    @property
+    def _runtime_counters(self) -> Counters:
+        return self._lifetime.counters
 
     @property
     def _handlers(self) -> Handlers:
@@ -432,7 +408,9 @@ class Node:
             await self._lifetime.run(task_status)
         finally:
             self._calls.close()
+            self._gatherer.close()
             self._events.close()
+            self._subscriptions.close()
             self._tell_waiting()
 
     async def _end(self, timeout: float) -> None:  # noqa: ASYNC109 (as above)
@@ -447,10 +425,21 @@ class Node:
         return [(agent.spec, agent.bind(self)) for agent in self._agents.values()]
 
     def _services(self) -> list[Service]:
-        services: list[Service] = [self._sample_routable]
+        services: list[Service] = [self._sample_routable, self._measure_processor, self._record]
+        if self._options.rules is not None:
+            services.append(self._watch_rules)
         if self._options.control:
             services.append(self._serve_control)
         return services
+
+    async def _record(self, *, task_status: TaskStatus[None]) -> None:
+        await self._recording.run(self._driver.engine, self._lifetime.counters, task_status=task_status)
+
+    async def _measure_processor(self, *, task_status: TaskStatus[None]) -> None:
+        from reachp2p.runtime.processor import tell_engine
+
+        task_status.started()
+        await tell_engine(self._driver.engine)
 
     async def _sample_routable(self, *, task_status: TaskStatus[None]) -> None:
         task_status.started()
@@ -463,22 +452,6 @@ class Node:
         folder, counters = self._lifetime.folder, self._lifetime.counters
         await serve_control(self, self._routable, folder, counters, task_status=task_status)
 
-    def _query(
-        self,
-        capability: str | None,
-        agent: str | None,
-        tags: Mapping[str, str] | None,
-        policy: str,
-        key: str | None,
-    ) -> RouteQuery:
-        return RouteQuery(
-            agent=check_optional_text("agent", agent, "nlp/summarizer"),
-            capability=check_optional_text("capability", capability, "text.summarize"),
-            tags=check_tags("tags", tags),
-            policy=check_text("policy", policy, "round_robin"),
-            key=check_optional_text("key", key, "customer-17"),
-        )
-
     def _tell_waiting(self) -> None:
         """Wake whoever waits for a change now; the next change is another event."""
         import trio
@@ -487,27 +460,28 @@ class Node:
         self._changed = trio.Event()
 
     def _take_event(self, event: Event) -> None:
-        if isinstance(event, CallEnded):
-            self._calls.on_ended(event)
+        if isinstance(event, CallEnded | CallOutlasted):
+            self._calls.on_event(event)
+        elif isinstance(event, EventReceived):
+            self._subscriptions.put(event)
+            return
+        elif isinstance(event, HopsGathered):
+            self._gatherer.on_gathered(event)
+            return
         else:
             if isinstance(event, MemberChanged | RecordChanged | Started | Resumed):
                 self._tell_waiting()
             if isinstance(event, Started):
                 self.started_at = time.time()
             self._log(event)
+            if isinstance(event, RulesChanged):
+                self._log.warn_unmet(self._driver.engine.rules().unmet)
         self._events.put(event)
 
 
 def _check_agent(agent: object) -> None:
     if not isinstance(agent, Agent):
         raise wrong("agent", agent, 'an Agent, as in Agent("nlp/summarizer")')
-
-
-def _call_options(timeout: float | None, idempotency_key: str | None) -> dict[str, Any]:
-    return {
-        "timeout": check_optional_seconds("timeout", timeout),
-        "idempotency_key": check_optional_text("idempotency_key", idempotency_key, "order-4711"),
-    }
 
 
 def node_options() -> list[str]:

@@ -40,6 +40,7 @@ class NodeOptions(msgspec.Struct, frozen=True):
     state: Path | None
     take_over: bool
     control: bool
+    rules: Path | None = None
     protocol: Protocol = msgspec.field(default_factory=Protocol)
 
     def name_of(self, node: NodeId) -> str:
@@ -64,6 +65,7 @@ def check_options(
     take_over: bool,
     control: bool,
     protocol: Protocol | None,
+    rules: object = None,
 ) -> NodeOptions:
     """Raises `ConfigurationInvalid` (1704) or `InvalidIdentifier` (1707) for what cannot be used."""
     if isinstance(port, bool) or not isinstance(port, int) or not 0 <= port <= 65_535:
@@ -82,6 +84,7 @@ def check_options(
         state=_check_path("state", state),
         take_over=check_bool("take_over", take_over),
         control=check_bool("control", control),
+        rules=_check_path("rules", rules, "file"),
         protocol=Protocol()
         if protocol is None
         else check_kind("protocol", protocol, Protocol, "a Protocol (reachp2p.core.settings)"),
@@ -116,14 +119,14 @@ def _check_addresses(what: str, value: object) -> tuple[str, ...]:
     return found
 
 
-def _check_path(what: str, value: object) -> Path | None:
+def _check_path(what: str, value: object, kind: str = "folder") -> Path | None:
     if value is None:
         return None
     if not isinstance(value, str | os.PathLike):
-        raise wrong(what, value, "the path of a folder")
+        raise wrong(what, value, f"the path of a {kind}")
     text = os.fspath(value)
     if not isinstance(text, str) or not text or "\0" in text:
-        raise wrong(what, value, "the path of a folder")
+        raise wrong(what, value, f"the path of a {kind}")
     return Path(text)
 
 

@@ -171,6 +171,45 @@ def test_a_node_is_chosen_by_name_digits_or_folder(run: Run, network: dict[str, 
 
 
 @pytest.mark.usefixtures("wait_for_agent")
+def test_a_call_is_traced_by_the_session_that_it_tells(run: Run) -> None:
+    _, _, err = run("call", "text.shout", '{"text": "traced"}', "--node", "seed")
+    session = err.split("session ")[1].strip()
+    code, out, err = run("trace", session[:10], "--node", "seed", "--check")
+    assert (code, err) == (0, "all hops are there, and the clocks agree\n")
+    heading, _, asked, served = out.splitlines()
+    assert heading.startswith(f"session {session}: 2 hops on 2 nodes, ")
+    assert re.match(r"→ text.shout +seed +[\d.]+ ms +ok ", asked)
+    assert re.match(r"  · demo/shouter +shouter +[\d.]+ ms +ok ", served)
+    answer = json.loads(run("trace", session, "--node", "shouter", "--json")[1])
+    assert [hop["side"] for hop in answer["hops"]] == ["asked", "served"]
+    assert answer["asked"] == "shouter"
+    code, out, err = run("trace", "00" * 16, "--node", "seed")
+    assert (code, out) == (1, f"session {'00' * 16}: no hops found\n")
+    code, out, err = run("trace", "xyz", "--node", "seed")
+    assert (code, out) == (1, "")
+    assert "write its 32 hexadecimal digits" in err
+
+
+@pytest.mark.usefixtures("wait_for_agent")
+def test_failed_sessions_are_found(run: Run) -> None:
+    code, _, err = run("call", "text.shout", '{"txt": "wrong"}', "--node", "seed")
+    assert code == 1
+    call = err.split("`reachp2p trace ")[1].partition("`")[0]
+    assert " 1405 " in run("trace", call, "--node", "seed")[1]
+    code, out, err = run(
+        "sessions", "--failed", "--since", "1h", "--capability", "text.shout", "--node", "seed"
+    )
+    assert code == 0
+    assert "`reachp2p trace SESSION` shows one of them" in err
+    assert re.search(r"[0-9a-f]{32} .*text.shout .*1405", out)
+    told = json.loads(run("sessions", "--failed", "--node", "seed", "--json")[1])
+    assert told["sessions"][0]["session"] in out
+    assert run("sessions", "--capability", "no.such", "--node", "seed")[2] == "no session fits\n"
+    for wrong in (["--since", "1w"], ["--limit", "0"], ["--timeout", "0"]):
+        assert run("sessions", *wrong)[0] == 2
+
+
+@pytest.mark.usefixtures("wait_for_agent")
 def test_agents_are_listed_with_what_they_can_do(run: Run) -> None:
     code, out, _ = run("agents", "--node", "seed")
     assert code == 0
@@ -197,7 +236,28 @@ def test_a_call_prints_its_result_and_says_who_answered(
     assert json.loads(run("call", "text.shout", "@params.json", "--node", "seed")[1]) == {"text": "FILE!"}
     monkeypatch.setattr("sys.stdin", io.StringIO('{"text": "stdin"}'))
     assert json.loads(run("call", "text.shout", "-", "--node", "seed")[1]) == {"text": "STDIN!"}
-    assert json.loads(run("call", "text.echo", "--node", "seed")[1]) is None
+    assert json.loads(run("call", "text.echo@^1.2", "--prefer", "zone", "--node", "seed")[1]) is None
+
+
+@pytest.mark.usefixtures("wait_for_agent")
+def test_a_submitted_task_is_asked_for_by_its_id(run: Run) -> None:
+    code, out, err = run("call", "text.shout", '{"text": "later"}', "--node", "seed", "--submit")
+    name = out.strip()
+    assert (code, re.fullmatch("[0-9a-f]{32}", name) is not None) == (0, True)
+    assert f"`reachp2p task {name}` asks for its result" in err
+    code, out, err = run("task", name, "--node", "seed", "--wait", "5")
+    assert (code, json.loads(out)) == (0, {"text": "LATER!"})
+    assert re.match(r"done after .*: demo/shouter on node [0-9a-f]{8}\n", err)
+    failed = json.loads(run("call", "text.shout", "{}", "--node", "seed", "--submit", "--json")[1])["task"]
+    code, out, err = run("task", failed, "--node", "seed", "--wait", "5")
+    assert (code, out) == (1, "")
+    assert "[1405]" in err
+    code, out, _ = run("task", "--node", "seed")
+    assert name in out
+    assert failed in out
+    assert json.loads(run("task", "--node", "seed", "--json")[1])["tasks"][0]["state"] == "done"
+    assert run("task", "ab" * 16, "--node", "seed")[0] == 1
+    assert run("task", "--cancel", "--node", "seed")[0] == 2
 
 
 @pytest.mark.usefixtures("wait_for_agent")
@@ -393,6 +453,36 @@ def test_without_a_running_node_the_next_step_is_named(
     assert "start one with `reachp2p seed`" in err
 
 
+@pytest.mark.usefixtures("wait_for_agent")
+def test_events_go_from_one_terminal_to_another(folder: Path, run: Run) -> None:
+    assert run("publish", "cli.nobody", "1", "--node", "seed") == (0, "", "sent to 0 nodes\n")
+    code, _, err = run("publish", "cli.*", "--node", "seed")
+    assert (code, "those who subscribe" in err) == (1, True)
+    words = ["subscribe", "cli.*", "--count", "2", "--node", "shouter"]
+    listening = [
+        subprocess.Popen(
+            [sys.executable, "-m", "reachp2p", *words, *more],
+            env=environment(folder), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for more in ([], ["--json"])
+    ]  # fmt: skip
+    for process in listening:
+        assert process.stderr is not None
+        assert "shouter subscribes to cli.*" in process.stderr.readline()
+    sent = 0
+    while sent < 2:
+        answer = json.loads(run("publish", "cli.new", '{"id": 1}', "--node", "seed", "--json")[1])
+        assert (answer["asked"], answer["topic"]) == ("seed", "cli.new")
+        sent += answer["nodes"]
+    told = [process.communicate(timeout=20)[0] for process in listening]
+    assert [process.returncode for process in listening] == [0, 0]
+    assert re.search(r'^\d\d:\d\d:\d\d  cli\.new  \{"id": 1\}  \(node [0-9a-f]{8}\)$', told[0], re.MULTILINE)
+    lines = [json.loads(line) for line in told[1].splitlines()]
+    assert [(line["topic"], line["data"], line["missed"]) for line in lines] == [
+        ("cli.new", {"id": 1}, 0)
+    ] * 2
+
+
 def test_the_example_runs_as_a_script(folder: Path, run: Run) -> None:
     script = Path(__file__).parents[2] / "examples" / "hello.py"
     assert len([line for line in script.read_text().splitlines() if line.strip()]) <= 11
@@ -430,13 +520,32 @@ def test_each_program_tells_its_version(function: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", ["seed", "run", "members", "agents", "call", "leave", "demo", "version", "route explain"]
+    "command",
+    [
+        "seed",
+        "run",
+        "members",
+        "agents",
+        "call",
+        "trace",
+        "sessions",
+        "stream",
+        "publish",
+        "subscribe",
+        "leave",
+        "demo",
+        "version",
+        "route explain",
+        "rules apply",
+        "rules diff",
+    ],
 )
 def test_every_command_has_help_and_those_with_arguments_an_example(run: Run, command: str) -> None:
     code, out, err = run(*command.split(), "--help")
     assert (code, err) == (0, "")
     assert command in ("demo", "version") or f"\n    reachp2p {command}" in out
-    assert "..." not in run("--help")[1].partition("Commands:")[2], "no summary is cut off"
+    for group in ([], ["rules"]):
+        assert "..." not in run(*group, "--help")[1].partition("Commands:")[2], "no summary is cut off"
 
 
 def test_a_missing_extra_is_named() -> None:
@@ -510,7 +619,7 @@ def test_who_may_be_called_comes_first_and_who_has_gone_is_counted(
     async def answer(*_: object) -> tuple[Running, dict[str, Any]]:
         return Running(tmp_path, 1, {"name": "zoe"}), {"members": known, "diagnostics": {}}
 
-    monkeypatch.setattr("reachp2p_node.cli.questions._ask", answer)
+    monkeypatch.setattr("reachp2p_node.cli.questions.ask", answer)
     code, out, err = run("members", *arguments)
     assert (code, err) == (0, "")
     assert re.findall(r"\b(zoe|yan|sam|bob|ann|abe)\b", out) == names

@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = ["README.md", "docs/getting_started.md"]
 PORT = "7946"
 PYTHON = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+RULES = re.compile(r"^```toml\n(\[\[rule\]\].*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^ {4}((?:reachp2p|python shout\.py).*?)(?: {2,}#.*)?$", re.MULTILINE)
 GO_ON = ("reachp2p seed", "reachp2p run", "python shout.py")
 """Commands that have a terminal of their own."""
@@ -112,12 +113,14 @@ def terminals(tmp_path: Path) -> Iterator[Terminals]:
 @pytest.mark.parametrize("page", PAGES)
 def test_a_newcomer_can_follow_the_page(terminals: Terminals, page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
-    agent, client = PYTHON.findall(text)
+    agent, client, *_ = PYTHON.findall(text)  # further ones are pieces
     assert "run(agent" in agent
     assert "trio.run(main)" in client
     for name, program in (("shout.py", agent), ("client.py", client)):
         assert program.count(PORT) == 1
         (terminals.folder / name).write_text(program.replace(PORT, terminals.port))
+    for rules in RULES.findall(text):
+        (terminals.folder / "rules.toml").write_text(rules)
 
     commands = [command for command in COMMAND.findall(text) if "leave" not in command]
     assert [command.split()[1] for command in commands[:3]][::2] == ["seed", "call"]

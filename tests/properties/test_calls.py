@@ -6,17 +6,20 @@ to its own question; and when all is over every table is empty.
 
 from __future__ import annotations
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from reachp2p.core.commands import InvokeResult, RouteQuery
+from reachp2p.core.commands import InvokeResult, Lasting, RouteQuery
 from reachp2p.core.settings import Protocol
 from reachp2p.errors import CallFailed, ErrorCode
 from tests.unit.calls.world import Node, World
 from tests.unit.links.pair import life
 
-PROTOCOL = Protocol(payload_max=40_000, invocations_max=5, pending_calls_max=12, link_queue_max=120_000)
+PROTOCOL = Protocol(
+    payload_max=40_000, invocations_max=5, pending_calls_max=12, link_queue_max=120_000,
+    call_timeout=3.0, task_timeout=35.0, tasks_max=4, task_keep=15.0,
+)  # fmt: skip
 TIMEOUT_MAX = 40.0
 NODES = st.integers(0, 2)
 ENDS = {
@@ -38,6 +41,8 @@ class Calls(RuleBasedStateMachine):
             node.offer(agent="test/again", capability="test.again", repeatable=True, concurrency=1)
         self.questions: dict[bytes, tuple[Node, bytes, bool]] = {}
         self.count = 0
+        self.void: dict[str | None, None] = {None: None}
+        """Keys whose handler has said that it has not run."""
 
     # Calls and handlers
 
@@ -46,14 +51,30 @@ class Calls(RuleBasedStateMachine):
         repeatable=st.booleans(),
         size=st.sampled_from([10, 10, 10, 30_000]),
         timeout=st.floats(0.01, TIMEOUT_MAX),
+        key=st.sampled_from([None, None, "own", "shared", "shared"]),
+        lasting=st.sampled_from([Lasting.END, Lasting.END, Lasting.OUTLAST, Lasting.TASK]),
     )
-    def call(self, caller: int, repeatable: bool, size: int, timeout: float) -> None:
+    def call(
+        self, caller: int, repeatable: bool, size: int, timeout: float, key: str | None, lasting: Lasting
+    ) -> None:
+        if key == "shared":  # all of one node, so that they meet
+            caller, repeatable = 0, False
         node = self.nodes[caller]
         self.count += 1
         question = f"question {self.count} ".encode().ljust(size, b".")
+        if key == "own":
+            key = f"key {self.count}"
+        elif key is not None:  # and the same request
+            question = key.encode()
         query = RouteQuery(capability="test.again" if repeatable else "test.once")
         try:
-            call = node.call(question, query=query, timeout=timeout)
+            call = node.call(
+                question,
+                query=query,
+                timeout=None if lasting is Lasting.OUTLAST else timeout,
+                idempotency_key=key,
+                lasting=lasting,
+            )
         except CallFailed as failed:
             refusal = failed.code
         else:
@@ -86,6 +107,7 @@ class Calls(RuleBasedStateMachine):
             case "failed":
                 node.finish(number, InvokeResult(code=1403, detail="\ud800"))
             case "unfit":
+                self.void[node.running[number].idempotency_key] = None
                 node.finish(number, InvokeResult(code=1405, executed=False))
         if result in ("twice", "unknown"):
             node.finish(number if result == "twice" else 10_000, InvokeResult(payload=b"nobody's answer"))
@@ -169,9 +191,26 @@ class Calls(RuleBasedStateMachine):
             assert started <= (2 if repeatable else 1)
 
     @invariant()
+    def a_task_says_how_its_call_has_ended(self) -> None:
+        for node in self.nodes:
+            for task in node.caller.tasks.all():
+                ends = [event for event in node.ended if event.call == task.id]
+                assert ([] if task.ended is None else [task.ended]) == ends
+
+    @invariant()
+    def a_key_is_executed_once_at_each_instance(self) -> None:
+        for node in self.nodes:
+            seen = [
+                (invoke.caller, invoke.agent, invoke.idempotency_key)
+                for invoke in node.invoked
+                if invoke.idempotency_key not in self.void
+            ]
+            assert len(seen) == len(set(seen))
+
+    @invariant()
     def no_request_goes_to_more_than_two_nodes(self) -> None:
         for node in self.nodes:
-            for call in node.caller._pending.values():
+            for call in node.caller._pending.all():
                 assert call.asked <= 2
                 assert call.asked <= call.attempts
 
@@ -180,6 +219,7 @@ class Calls(RuleBasedStateMachine):
         for node in self.nodes:
             assert len(node.running) <= PROTOCOL.invocations_max
             assert node.caller.pending <= PROTOCOL.pending_calls_max
+            assert len(node.caller.tasks) <= PROTOCOL.tasks_max
             assert node.callee.gauges()["calls.running"] == len(node.running)
 
     def teardown(self) -> None:
@@ -190,10 +230,15 @@ class Calls(RuleBasedStateMachine):
             assert ended.code in ENDS
             assert ended.payload == (question if ended.code == 0 else b"")
             assert 1 <= ended.attempts <= len(self.nodes)
+        self.world.sleep(PROTOCOL.task_keep)
         for node in self.nodes:
+            assert len(node.caller.tasks) == node.caller.tasks.result_bytes == 0
             assert node.leftovers == {}
             assert node.running == {}
 
 
-Calls.TestCase.settings = settings(max_examples=80, stateful_step_count=50)
+# How long a history takes depends on who else uses the machine.
+Calls.TestCase.settings = settings(
+    max_examples=80, stateful_step_count=50, suppress_health_check=[HealthCheck.too_slow]
+)
 TestCalls = Calls.TestCase

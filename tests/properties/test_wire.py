@@ -31,14 +31,14 @@ from reachp2p.core.wire.codec import (
 )
 from reachp2p.core.wire.cose import Parsed, parse1, sign1
 from reachp2p.core.wire.datagram import parse_datagram
-from reachp2p.core.wire.facts import Accusation, AgentRecord, Fact, Head
+from reachp2p.core.wire.facts import Accusation, AgentRecord, Fact, Head, RulesRecord
 from reachp2p.core.wire.limits import WireError, load, scan
 from reachp2p.core.wire.messages import MESSAGES, Message
 
 FEWER = settings(max_examples=settings().max_examples // 4)
 """For what runs once per kind of message."""
 
-FACTS: tuple[type[Fact], ...] = (Head, Accusation, AgentRecord)
+FACTS: tuple[type[Fact], ...] = (Head, Accusation, AgentRecord, RulesRecord)
 
 # Plain data that has one deterministic encoding
 

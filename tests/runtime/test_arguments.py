@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,10 @@ WRONG_AGENTS: list[tuple[tuple[Any, ...], dict[str, Any], str]] = [
     (("a/b",), {"version": None}, "version None"),
     (("a/b",), {"description": 5}, "the description is text of at most 4,096 characters, not 5"),
     (("a/b",), {"description": None}, "the description is text"),
+    (("a/b",), {"description": "\ud800"}, "not '\\ud800'"),
+    (("a/b",), {"tags": {"env": "\ud800"}}, "tag 'env': its value is text"),
+    (("a/b",), {"access": []}, "access []: write text, as in 'restricted'"),
+    (("a/b",), {"callers": None}, "callers None: write a list of texts"),
     (("a/b",), {"owner": ["me"]}, "the owner is text of at most 256 characters, not ['me']"),
     (("a/b",), {"tags": ["env"]}, "tags ['env']: write a dict"),
     (("a/b",), {"tags": "env=prod"}, "tags 'env=prod': write a dict"),
@@ -108,10 +112,6 @@ def divides(text: "1 // 0") -> str:  # type: ignore # noqa: UP037
     return ""
 
 
-def generates() -> Iterator[int]:
-    yield 1
-
-
 class Thing:
     def method(self, text: str) -> str:
         return text
@@ -138,7 +138,6 @@ WRONG_CAPABILITIES: list[tuple[dict[str, Any], object, str]] = [
     ({"name": "a.b"}, "shout", "a handler is a function"),
     ({"name": "a.b"}, None, "a handler is a function"),
     ({"name": "a.b"}, property(plain), "a handler is a function"),
-    ({"name": "a.b"}, generates, "it is a generator"),
     ({"name": "a.b"}, Thing.method, "decorate the bound one"),
     ({"name": "a.b"}, dict.get, "'default'|positional-only|does not tell"),
     ({"name": "a.b"}, min, "does not tell its parameters"),
@@ -253,10 +252,18 @@ WRONG_CALLS: list[tuple[str, dict[str, Any], str]] = [
     ("call", {"capability": "a.b", "timeout": True}, "timeout True"),
     ("call", {"capability": "a.b", "tags": ["env"]}, "tags ['env']: write a dict of texts"),
     ("call", {"capability": "a.b", "tags": {"env": 1}}, "tags {'env': 1}"),
-    ("call", {"capability": "a.b", "policy": None}, "policy None: write text"),
+    ("call", {"capability": "a.b", "policy": 3}, "policy 3: write text"),
     ("call", {"capability": "a.b", "key": 5}, "key 5: write text"),
     ("call", {"capability": "a.b", "idempotency_key": 5}, "idempotency_key 5"),
+    ("call", {"capability": "a.b", "key": "\ud800"}, "key '\\ud800': write text"),
+    ("call", {"capability": "a.b", "timeout": HUGE}, "timeout a int that cannot be shown"),
     ("call_detailed", {"capability": "a.b", "timeout": "x"}, "timeout 'x'"),
+    ("sessions", {"capability": "\ud800"}, "capability '\\ud800': write dotted labels"),
+    ("sessions", {"capability": "x" * 257}, "write dotted labels"),
+    ("sessions", {"agent": "\ud800/a"}, "write namespace/name"),
+    ("sessions", {"failed": "no"}, "failed 'no': write True or False"),
+    ("sessions", {"since": HUGE}, "since a int that cannot be shown"),
+    ("trace", {"session": "0" * 32, "timeout": HUGE}, "timeout a int that cannot be shown"),
     ("wait_for", {"capability": None}, "capability None"),
     ("wait_for", {"capability": "a b"}, "capability 'a b': write dotted labels"),
     ("wait_for", {"capability": "a.b", "timeout": "x"}, "timeout 'x'"),

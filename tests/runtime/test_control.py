@@ -15,7 +15,7 @@ import trio
 import trio.testing
 
 from reachp2p import Agent, CallFailed, Node, NodeError
-from reachp2p.errors import ErrorCode
+from reachp2p.errors import ErrorCode, ReachError
 from reachp2p.runtime.control import CLIENTS_MAX, RESERVED
 from reachp2p.runtime.control_client import request, stream
 from reachp2p.runtime.control_wire import LINE_MAX, Lines
@@ -72,6 +72,44 @@ async def test_what_a_node_says_about_itself_and_others(tmp_path: Path) -> None:
         assert (agent["agent"], agent["tags"]) == ("nlp/echo", {"env": "test"})
         assert agent["capabilities"][0]["name"] == "echo.text"
         assert "size.members" in await request(tmp_path, "diagnostics")
+
+
+async def test_a_task_is_submitted_by_one_connection_and_asked_for_by_others(tmp_path: Path) -> None:
+    """B32: whoever submitted it has gone; whoever knows its id gets its state, and its result however late."""
+    gate = trio.Event()
+    agent = Agent("slow/one")
+
+    @agent.capability("slow.work")
+    async def work(number: int) -> int:
+        await gate.wait()
+        return number * 2
+
+    async with answering(tmp_path) as node:
+        await node.register(agent)
+        asked = {"capability": "slow.work", "params": {"number": 21}}
+        tasks = [(await request(tmp_path, "submit", asked))["task"] for _ in range(2)]
+        waiting = await request(tmp_path, "task", {"task": tasks[0], "wait": 0.05})
+        assert (waiting["state"], waiting["code"], "value" in waiting) == ("running", None, False)
+        assert 3_590 < waiting["left"] <= 3_600
+        cancelled = await request(tmp_path, "task", {"task": tasks[1], "cancel": True})
+        assert (cancelled["state"], cancelled["code"]) == ("cancelled", ErrorCode.CANCELLED)
+        with trio.move_on_after(0.05):  # a connection that ends takes only its own wait with it
+            await request(tmp_path, "task", {"task": tasks[0], "wait": 60})
+        gate.set()
+        done = await request(tmp_path, "task", {"task": tasks[0], "wait": 5})
+        assert (done["state"], done["value"], done["left"]) == ("done", 42, None)
+        assert done == await request(tmp_path, "task", {"task": tasks[0]})
+        listed = (await request(tmp_path, "tasks"))["tasks"]
+        assert {one["task"]: one["state"] for one in listed} == {tasks[0]: "done", tasks[1]: "cancelled"}
+        for args, code in (
+            ({"task": "00" * 16}, ErrorCode.UNKNOWN_TASK),
+            ({}, ErrorCode.CONFIGURATION_INVALID),
+            ({"task": tasks[0], "wait": -1}, ErrorCode.CONFIGURATION_INVALID),
+            ({"task": tasks[0], "cancel": 1}, ErrorCode.CONFIGURATION_INVALID),
+        ):
+            with pytest.raises((CallFailed, NodeError)) as caught:
+                await request(tmp_path, "task", args)
+            assert caught.value.code is code
 
 
 async def test_calls_and_explanations(tmp_path: Path) -> None:
@@ -262,6 +300,17 @@ async def test_a_request_that_is_too_large_is_1404_before_it_is_sent(tmp_path: P
             await request(tmp_path, "call", {"capability": "echo.text", "params": params})
         assert caught.value.code is ErrorCode.PAYLOAD_TOO_LARGE
         assert "control.refused.bad_line" not in node.diagnostics()
+
+
+async def test_arguments_that_are_no_text_are_refused_before_they_are_sent(tmp_path: Path) -> None:
+    """Bytes of a command line that are no UTF-8 come as lone surrogates."""
+    async with answering(tmp_path):
+        with pytest.raises(ReachError, match=r"'echo.\\udcff': write text in UTF-8 \[1704\]"):
+            await request(tmp_path, "call", {"capability": "echo.\udcff"})
+        events = stream(tmp_path, "subscribe", {"pattern": "orders.\udcff"})
+        with pytest.raises(ReachError, match=r"write text in UTF-8 \[1704\]"):
+            await anext(events)
+        await events.aclose()
 
 
 async def test_a_refusal_in_mid_request_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,8 @@ from reachp2p.core.commands import InvokeResult
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Invoke
 from reachp2p.core.ids import NodeId
-from reachp2p.errors import ErrorCode
+from reachp2p.errors import BadRequest, CallFailed, ErrorCode
+from reachp2p.runtime import handlers as handlers_module
 from reachp2p.runtime.handlers import Handlers, InvokeContext
 
 pytestmark = pytest.mark.trio
@@ -152,6 +153,66 @@ async def test_each_strange_ending_is_one_result_in_bounded_time(
 ) -> None:
     (result,) = await ends_of(handler)
     assert (result.code, result.detail, result.executed) == (code, detail, True)
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+async def test_the_callers_fault_is_told_and_is_no_failure_of_the_handler(
+    grouped: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuses(*_: object) -> InvokeResult:
+        error = BadRequest("no such order")
+        raise ExceptionGroup("of a nursery", [error]) if grouped else error
+
+    (result,) = await ends_of(refuses)
+    assert (result.code, result.detail, result.caller_fault) == (1403, "no such order", True)
+    assert caplog.records == []
+
+
+async def test_a_failed_call_of_a_handler_is_the_handlers_failure_whoever_was_at_fault_there() -> None:
+    async def passes_on(*_: object) -> InvokeResult:
+        raise CallFailed(ErrorCode.HANDLER_FAILED, "no such order", caller_fault=True)
+
+    (result,) = await ends_of(passes_on)
+    assert (result.code, result.caller_fault) == (1403, False)
+
+
+async def test_handlers_that_swallow_their_cancellation_are_counted_and_fill_no_node(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Their calls have ended; nothing more is heard of them, and when too many go on, nothing new is begun."""
+    monkeypatch.setattr(handlers_module, "OVERDUE_MAX", 2)
+    let_go = trio.Event()
+
+    async def swallows(*_: object) -> InvokeResult:
+        try:
+            await trio.sleep_forever()
+        except trio.Cancelled:
+            with trio.CancelScope(shield=True):
+                await let_go.wait()
+        return InvokeResult()
+
+    sink, counters = Sink(), Counters()
+    async with trio.open_nursery() as nursery:
+        handlers = Handlers(nursery, sink, counters)
+        handlers.add("nlp/one", {"text.do": swallows})
+        for number in (1, 2):
+            handlers.start(invoke(number))
+        await wait_all_tasks_blocked()
+        for number in (1, 2):
+            handlers.cancel(number, "its deadline has passed")
+        await wait_all_tasks_blocked()
+        assert (handlers.running, handlers.overdue, sink.results) == (0, 2, [])
+        for number in (3, 4):
+            handlers.start(invoke(number))
+        assert [(n, r.code, r.executed) for n, r in sink.results] == [(3, 1406, False), (4, 1406, False)]
+        assert (counters.value("invocations.refused"), len(caplog.records)) == (2, 1)
+        let_go.set()
+        await wait_all_tasks_blocked()
+        assert (handlers.overdue, len(sink.results)) == (0, 2)
+        handlers.start(invoke(5))
+        await wait_all_tasks_blocked()
+        assert handlers.running == 1
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_failure_is_logged_with_its_traceback(caplog: pytest.LogCaptureFixture) -> None:

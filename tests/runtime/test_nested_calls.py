@@ -11,7 +11,7 @@ import trio
 
 from reachp2p import Agent, CallFailed, Context, Node
 from reachp2p.core.settings import Protocol
-from reachp2p.errors import ErrorCode
+from reachp2p.errors import ErrorCode, LocalProtocolError
 
 pytestmark = pytest.mark.trio
 
@@ -145,3 +145,115 @@ async def test_a_plain_handler_passes_everything_on_from_its_thread() -> None:
     async with two_nodes([plain], [relay("loop/there", "loop.there", "loop.plain")]) as (_, right):
         said = await right.call("loop.plain", timeout=4)
     assert [(capability, code) for capability, code, _ in said] == [("loop.there", ErrorCode.LOOP)]
+
+
+async def test_waiting_for_a_thread_in_the_event_loop_says_what_to_write() -> None:
+    held = Agent("loop/held")
+
+    @held.capability("loop.held")
+    async def hold(context: Context) -> None:
+        with pytest.raises(LocalProtocolError, match=r"write `await context.publish\(...\)` \[1704\]"):
+            context.publish_blocking("a.b")
+        context.call_blocking("loop.held")
+
+    async with two_nodes([held], []) as (_, right):
+        with pytest.raises(
+            CallFailed, match=r"1704: call_blocking waits in a worker .* `await context.call\(...\)`"
+        ):
+            await right.call("loop.held", timeout=4)
+
+
+async def test_calls_by_way_of_the_node_carry_on_the_call_that_is_served_whoever_makes_them() -> None:
+    """From the handler's task, from a task that it starts, from a plain handler's thread."""
+    nodes: list[Node] = []
+    last = Agent("last/agent")
+    seen: list[tuple[str, float]] = []
+
+    @last.capability("last.look")
+    async def look(context: Context, way: str) -> None:
+        seen.append((way, context.remaining))
+
+    first = Agent("first/agent")
+
+    @first.capability("first.direct")
+    async def direct() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(nodes[0].call, "last.look", {"way": "task"})
+        await nodes[0].call("last.look", {"way": "direct"})
+
+    @first.capability("first.thread")
+    def thread() -> None:
+        trio.from_thread.run(nodes[0].call, "last.look", {"way": "thread"})
+
+    @first.capability("first.loop")
+    async def loop() -> None:
+        await nodes[0].call("first.direct")
+
+    async with two_nodes([first], [last]) as (left, right):
+        nodes.append(left)
+        with trio.fail_after(10):
+            await right.call("first.direct", timeout=3)
+            await right.call("first.thread", timeout=3)
+            assert [way for way, _ in seen] == ["task", "direct", "thread"]
+            assert all(0 < remaining <= 3 for _, remaining in seen)
+            with pytest.raises(CallFailed) as caught:
+                await right.call("first.loop", timeout=3)
+        assert str(int(ErrorCode.LOOP)) in str(caught.value)
+
+
+async def test_what_outlives_its_handler_begins_chains_of_its_own() -> None:
+    agent = Agent("spawning/agent")
+    over, result = trio.Event(), trio.Event()
+    nodes: list[Node] = []
+
+    async with trio.open_nursery() as background:
+
+        async def later() -> None:
+            await over.wait()
+            await nodes[0].call("spawn.other", timeout=3)
+            result.set()
+
+        @agent.capability("spawn.start")
+        async def start() -> None:
+            background.start_soon(later)
+
+        @agent.capability("spawn.other")
+        async def other() -> None:
+            pass
+
+        async with Node(agent) as node:
+            nodes.append(node)
+            await node.call("spawn.start", timeout=0.5)
+            over.set()
+            with trio.fail_after(5):
+                await result.wait()
+
+
+async def test_a_trace_goes_through_all_nodes_with_a_parent_id_of_each_call() -> None:
+    seen: list[str | None] = []
+    last = Agent("last/agent")
+
+    @last.capability("last.look")
+    async def look(context: Context) -> None:
+        seen.append(context.traceparent)
+
+    first = Agent("first/agent")
+
+    @first.capability("first.pass")
+    async def pass_on(context: Context) -> None:
+        seen.append(context.traceparent)
+        await context.call("last.look")
+
+    trace = "0af7651916cd43dd8448eb211c80319c"
+    async with two_nodes([first], [last]) as (_, right):
+        with trio.fail_after(5):
+            await right.call("first.pass", traceparent=f"00-{trace}-b7ad6b7169203331-01")
+            await right.call("first.pass")
+            await right.call("first.pass", traceparent="nonsense")
+        assert right.diagnostics()["calls.traceparent_malformed"] == 1
+    traces = [text.split("-")[1] for text in seen if text is not None]
+    assert len(traces) == len(set(seen)) == 6
+    assert traces[:2] == [trace, trace]
+    assert len({trace, traces[2], traces[4]}) == 3
+    assert traces[2] == traces[3]
+    assert traces[4] == traces[5]

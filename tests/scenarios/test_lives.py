@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from reachp2p_sim.checkers import attach_all
 from reachp2p_sim.machines.host import Host
 from reachp2p_sim.machines.workload import Handler, Offer
@@ -11,7 +12,9 @@ from reachp2p_sim.steps.work import AGENT, CAPABILITY
 from reachp2p_sim.world.agreement import agreed, converged
 from reachp2p_sim.world.world import World, halves
 
-from reachp2p.core.events import CloneSeen, Event, Fenced, NameShared, Paused, Started
+from reachp2p.core.commands import CallSpec, RouteQuery
+from reachp2p.core.events import CallEnded, CloneSeen, Event, Fenced, NameShared, Paused, Started
+from reachp2p.errors import CallFailed, ErrorCode
 
 
 def grown(seed: int, count: int) -> tuple[World, list[Host], list[tuple[Host, Event]]]:
@@ -153,3 +156,47 @@ def test_a_process_killed_in_mid_work_costs_no_repeatable_call() -> None:
         world.run(10)
     assert set(world.ledger.codes) == {0}, world.ledger.codes
     assert world.ledger.codes[0] > 30
+
+
+def test_a_rolling_restart_of_every_instance_fails_no_call_and_hardly_any_is_made_twice() -> None:
+    """The handlers may not run twice. Who leaves serves until others have heard of it, by gossip as well."""
+    world = World(seed=11)
+    attach_all(world)
+    ends: list[CallEnded] = []
+    world.listen(lambda host, event: ends.append(event), CallEnded)
+    hosts = world.add_nodes(24, within=1.0)
+    world.run(1)
+    world.run_until(converged, limit=10)
+    instances = hosts[::8]
+    world.offer(*instances, repeatable=False, service_time=0.02)
+    world.call_in_a_loop(*hosts[1::4], think_time=0.02, waits=True)
+    world.run(5)
+    for instance in instances:
+        world.leave(instance)
+        world.run(3)
+        world.start(instance)
+        world.run(5)
+    assert set(world.ledger.codes) == {0}, world.ledger.codes
+    again = sum(end.attempts > 1 for end in ends)
+    assert len(ends) > 2_000
+    assert again <= len(ends) / 100, f"{again} of {len(ends)} calls were made twice"
+
+
+def test_who_leaves_serves_what_crosses_its_withdrawal_and_refuses_what_comes_later() -> None:
+    """Even where nobody else offers the capability: a caller that has not heard of it yet is served as before."""
+    world = World(seed=12)
+    ends: list[CallEnded] = []
+    world.listen(lambda host, event: ends.append(event), CallEnded)
+    only, caller, late = world.add_nodes(3, within=1.0)
+    world.offer(only, repeatable=False, service_time=0.3)
+    world.run(5)
+    spec = CallSpec(query=RouteQuery(capability=CAPABILITY), payload=b"work")
+    world.leave(only)
+    caller.engine.call(spec, caller.now)
+    caller.settle()
+    world.run(1.5)
+    assert [(end.code, end.attempts) for end in ends] == [(0, 1)]
+    assert only.life is None or not only.is_running
+    with pytest.raises(CallFailed) as caught:
+        late.engine.call(spec, late.now)
+    assert caught.value.code is ErrorCode.UNKNOWN_TARGET

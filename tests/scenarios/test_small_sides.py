@@ -108,6 +108,6 @@ def test_deaf_and_mute_callers_are_served_by_themselves(scenario: str, seed: int
 
 
 def test_without_touch_the_promise_is_broken() -> None:
-    result = run_scenario(RunConfig("one-way-ingress", 3004, 8, set={"protocol.rules.touch": "off"}))
+    result = run_scenario(RunConfig("one-way-egress", 2, 8, set={"protocol.rules.touch": "off"}))
     assert result.violation is not None
     assert result.violation["checker"] == "availability"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 from reachp2p_sim.checkers import CHECKERS
+from reachp2p_sim.checkers.asked import Asked
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.machines.host import Host
 from reachp2p_sim.machines.scripted import ScriptedEngine, Story
@@ -25,7 +26,7 @@ from reachp2p.core.views import MemberView
 from reachp2p.core.wire.codec import encode_message, pack_messages
 from reachp2p.core.wire.datagram import DatagramWriter
 from reachp2p.core.wire.facts import Accusation, Head
-from reachp2p.core.wire.messages import Message, Ping
+from reachp2p.core.wire.messages import Message, Ping, Request
 
 ALIVE, SUSPECT, DEAD, LEFT = MemberState.ALIVE, MemberState.SUSPECT, MemberState.DEAD, MemberState.LEFT
 
@@ -197,6 +198,17 @@ def ended(call: bytes, code: int = 0, payload: bytes = b"") -> CallEnded:
         at=0.0, call=call, code=code, content_type="application/cbor", payload=payload, detail="", node=None,
         agent=None, attempts=1,
     )  # fmt: skip
+
+
+def asks(watched: Watched, caller: Host, target: Host, call: bytes) -> None:
+    """A node sends a request for a call to another."""
+    life = target.life
+    assert life is not None
+    request = Request(
+        message_id=call, life=life, agent="work/doer", capability="work.do", remaining_ms=5_000, payload=b""
+    )
+    for listener in Asked.of(watched.world).on_request:
+        listener(caller, target, request)
 
 
 def start_call(watched: Watched, host: Host) -> None:

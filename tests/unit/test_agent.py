@@ -6,7 +6,7 @@ import dataclasses
 import enum
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial, wraps
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -16,7 +16,7 @@ import msgspec
 import pytest
 import trio
 
-from reachp2p import Agent, Context, InvalidIdentifier
+from reachp2p import Agent, Context, InvalidIdentifier, Rate
 from reachp2p.core.commands import InvokeResult
 from reachp2p.core.counters import Counters
 from reachp2p.core.ids import NodeId
@@ -114,7 +114,15 @@ def test_a_declaration_becomes_a_spec() -> None:
         "nlp/summarizer", version="1.2.0", tags={"env": "prod"}, description="Makes it short", weight=2
     )
 
-    @agent.capability("text.summarize", repeatable=True, timeout=5, concurrency=3)
+    @agent.capability(
+        "text.summarize",
+        repeatable=True,
+        timeout=5,
+        task_timeout=60,
+        concurrency=3,
+        queue=0,
+        rate=Rate(5, burst=9),
+    )
     async def summarize(text: str, sentences: int = 3) -> dict[str, Any]:
         """Extractive summary of a text.
 
@@ -135,6 +143,7 @@ def test_a_declaration_becomes_a_spec() -> None:
     (capability,) = spec.capabilities
     assert (capability.name, capability.description) == ("text.summarize", "Extractive summary of a text.")
     assert (capability.repeatable, capability.timeout, capability.concurrency_max) == (True, 5.0, 3)
+    assert (capability.task_timeout, capability.queue_max, capability.rate) == (60.0, 0, Rate(5, 9, "node"))
     assert capability.parameters == (
         b'{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","properties":{'
         b'"text":{"type":"string","description":"What to shorten."},'
@@ -202,6 +211,14 @@ def test_a_capability_is_declared_once_and_by_name() -> None:
         agent.capability("x.z", timeout=0)
     with pytest.raises(LocalProtocolError, match="concurrency"):
         agent.capability("x.z", concurrency=0)
+    for queue in (-1, 1.5, True, 100_001):
+        with pytest.raises(LocalProtocolError, match="queue is a whole number"):
+            agent.capability("x.z", queue=queue)  # type: ignore[arg-type]
+    with pytest.raises(LocalProtocolError, match="task_timeout"):
+        agent.capability("x.z", task_timeout=86_401)
+    for rate in (10, Rate(0), Rate(1, 0), Rate(1, 1, "agent"), Rate(1, True)):
+        with pytest.raises(LocalProtocolError, match="rate"):
+            agent.capability("x.z", rate=rate)  # type: ignore[arg-type]
     assert agent.capabilities == ("x.y",)
 
 
@@ -215,7 +232,7 @@ def not_json(number: complex) -> None: ...
 def two_contexts(one: Context, two: Context) -> None: ...
 def unknown_hint(text: NoSuchType) -> None: ...  # type: ignore[name-defined]  # noqa: F821
 def method(self, text: str) -> None: ...  # type: ignore[no-untyped-def]
-def generator(text: str) -> Iterator[str]:
+def generator(text: str) -> str:  # type: ignore[misc]
     yield text
 
 
@@ -642,3 +659,26 @@ async def test_a_plain_handler_without_a_free_thread_is_refused_and_has_not_run(
     release.set()
     assert (refused.code, refused.executed) == (1406, False)
     assert "all 1 threads" in refused.detail
+
+
+def test_an_agent_says_who_may_call_it() -> None:
+    spec = Agent("nlp/x", access="restricted", callers=["shop", "shop/cart"]).spec
+    assert (spec.access, spec.callers) == ("restricted", ("shop", "shop/cart"))
+    assert (Agent("nlp/x").spec.access, Agent("nlp/x").spec.callers) == ("public", ())
+    with pytest.raises(InvalidIdentifier, match="restricted access without callers"):
+        Agent("nlp/x", access="restricted")
+    with pytest.raises(LocalProtocolError, match="callers"):
+        Agent("nlp/x", access="restricted", callers="shop")
+
+
+@pytest.mark.parametrize("percent", [-1, 101, 2.5, True, "10"])
+def test_the_share_of_a_candidate_is_a_whole_percentage(percent: object) -> None:
+    with pytest.raises(InvalidIdentifier, match="candidate_percent"):
+        Agent("nlp/x", tags={"release": "candidate"}, candidate_percent=percent)  # type: ignore[arg-type]
+
+
+def test_only_a_candidate_has_a_share() -> None:
+    agent = Agent("nlp/x", tags={"release": "candidate"}, candidate_percent=10)
+    assert agent.spec.candidate_percent == 10
+    with pytest.raises(InvalidIdentifier, match='release="candidate"'):
+        Agent("nlp/x", candidate_percent=10)

@@ -131,7 +131,8 @@ def test_a_file_is_not_read_without_bound_nor_in_another_encoding(tmp_path: Path
 def test_every_key_can_be_set_by_flag(tmp_path: Path) -> None:
     values: dict[str, Any] = {
         "name": "n", "cluster": "c", "host": "::1", "port": 7, "seeds": ("a:1",), "advertise": ("b:2",),
-        "state": Path("s"), "zone": "z", "insecure_open": True, "take_over": True,
+        "state": Path("s"), "zone": "z", "insecure_open": True, "rules": Path("r.toml"),
+        "take_over": True,
     }  # fmt: skip
     assert set(values) == set(KEYS)
     config = load(tmp_path, **values)

@@ -5,24 +5,27 @@ Only typer is loaded here. A command loads the rest when it runs.
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from reachp2p.errors import ReachError
 from reachp2p_node.cli import output
+from reachp2p_node.cli.event_commands import publish, subscribe
+from reachp2p_node.cli.json_argument import read_json
 from reachp2p_node.cli.options import (
     AdvertiseOption,
     AgentOption,
+    AllowFallbackFlag,
     CapabilityArgument,
     ClusterOption,
     ConfigOption,
+    FallbackOption,
     HostOption,
     JsonFlag,
     KeyOption,
@@ -32,6 +35,9 @@ from reachp2p_node.cli.options import (
     OwnStateOption,
     PolicyOption,
     PortOption,
+    PreferOption,
+    ReleaseOption,
+    RulesOption,
     SeedOption,
     StateOption,
     TagOption,
@@ -39,6 +45,10 @@ from reachp2p_node.cli.options import (
     VerboseFlag,
     ZoneOption,
 )
+from reachp2p_node.cli.rules_commands import rules_app
+from reachp2p_node.cli.stream_commands import stream
+from reachp2p_node.cli.task_commands import task
+from reachp2p_node.cli.trace_commands import sessions, trace
 
 HELP = """Agents that find each other, call each other, and survive each other's faults.
 
@@ -73,6 +83,9 @@ route = typer.Typer(
 app.add_typer(route, name="route")
 
 
+app.add_typer(rules_app, name="rules")
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         _say_version(as_json=False)
@@ -100,6 +113,7 @@ def seed(
     cluster: ClusterOption = None,
     zone: ZoneOption = None,
     insecure_open: OpenOption = None,
+    rules: RulesOption = None,
     take_over: TakeOverOption = None,
     config: ConfigOption = None,
     verbose: VerboseFlag = False,
@@ -119,7 +133,7 @@ def seed(
 
     flags = {
         "name": name, "host": host, "port": port, "seeds": seeds, "advertise": advertise, "state": state,
-        "cluster": cluster, "zone": zone, "insecure_open": insecure_open, "take_over": take_over,
+        "cluster": cluster, "zone": zone, "insecure_open": insecure_open, "rules": rules, "take_over": take_over,
     }  # fmt: skip
     return start_seed(flags, config=config, verbose=verbose, as_json=as_json)
 
@@ -142,6 +156,7 @@ def run(
     cluster: ClusterOption = None,
     zone: ZoneOption = None,
     insecure_open: OpenOption = None,
+    rules: RulesOption = None,
     take_over: TakeOverOption = None,
     config: ConfigOption = None,
     verbose: VerboseFlag = False,
@@ -161,7 +176,7 @@ def run(
 
     flags = {
         "name": name, "host": host, "port": port, "seeds": seeds, "advertise": advertise, "state": state,
-        "cluster": cluster, "zone": zone, "insecure_open": insecure_open, "take_over": take_over,
+        "cluster": cluster, "zone": zone, "insecure_open": insecure_open, "rules": rules, "take_over": take_over,
     }  # fmt: skip
     return start_agents(targets, flags, config=config, verbose=verbose, as_json=as_json)
 
@@ -218,18 +233,27 @@ def call(
     timeout: Annotated[
         float | None,
         typer.Option(
-            "--timeout", metavar="SECONDS", help="For the whole call. [what the capability says, else 30]"
+            "--timeout",
+            metavar="SECONDS",
+            help="For the whole call. Without it, one that takes long (30 s, or as its agent says) goes on as a task.",
         ),
     ] = None,
     tag: TagOption = None,
     policy: PolicyOption = None,
     key: KeyOption = None,
+    prefer: PreferOption = None,
+    release: ReleaseOption = None,
+    fallback: FallbackOption = None,
+    allow_fallback: AllowFallbackFlag = False,
     idempotency_key: Annotated[
         str | None,
         typer.Option(
             "--idempotency-key", metavar="TEXT", help="Your name for the effect wanted, told to the handler."
         ),
     ] = None,
+    submit: Annotated[
+        bool, typer.Option("--submit", help="Do not wait: print the id of a task, for `reachp2p task`.")
+    ] = False,
     node: NodeOption = None,
     state: StateOption = None,
     as_json: JsonFlag = False,
@@ -243,6 +267,7 @@ def call(
       reachp2p call text.shout '{"text": "hello"}'
       reachp2p call text.shout @params.json --tag env=prod --timeout 5
     """
+    from reachp2p_node.cli import tasks
     from reachp2p_node.cli.questions import make_call
 
     if timeout is not None and not 0 < timeout <= 86_400:  # also refuses nan
@@ -251,9 +276,13 @@ def call(
         )
     args = {
         "capability": capability, "agent": agent, "timeout": timeout, "tags": _tags(tag), "policy": policy, "key": key,
-        "idempotency_key": idempotency_key, "params": _params(params),
+        "prefer": prefer, "release": release, "fallback": _fallback(fallback, allow_fallback),
+        "idempotency_key": idempotency_key, "params": read_json(params),
     }  # fmt: skip
-    make_call(args, node, state, as_json=as_json)
+    if submit:
+        tasks.submit(args, node, state, as_json=as_json)
+    else:
+        make_call(args, node, state, as_json=as_json)
 
 
 @route.command("explain")
@@ -263,6 +292,10 @@ def explain(
     tag: TagOption = None,
     policy: PolicyOption = None,
     key: KeyOption = None,
+    prefer: PreferOption = None,
+    release: ReleaseOption = None,
+    fallback: FallbackOption = None,
+    allow_fallback: AllowFallbackFlag = False,
     node: NodeOption = None,
     state: StateOption = None,
     as_json: JsonFlag = False,
@@ -276,8 +309,19 @@ def explain(
     """
     from reachp2p_node.cli.questions import show_explanation
 
-    args = {"capability": capability, "agent": agent, "tags": _tags(tag), "policy": policy, "key": key}
+    args = {
+        "capability": capability, "agent": agent, "tags": _tags(tag), "policy": policy, "key": key, "prefer": prefer,
+        "release": release, "fallback": _fallback(fallback, allow_fallback),
+    }  # fmt: skip
     return show_explanation(args, node, state, as_json=as_json)
+
+
+app.command()(task)
+app.command()(trace)
+app.command()(sessions)
+app.command()(stream)
+app.command()(publish)
+app.command()(subscribe)
 
 
 @app.command()
@@ -399,32 +443,6 @@ def _tags(given: list[str] | None) -> dict[str, str]:
     return tags
 
 
-def _params(text: str) -> Any:
-    """The parameters of a call as JSON from the command line, stdin or a file."""
-    import json
-
-    try:
-        if text == "-":
-            if sys.stdin is None:
-                raise OSError(errno.EBADF, "stdin is closed")
-            text = sys.stdin.read()
-        elif text.startswith("@"):
-            text = Path(text[1:]).read_text(encoding="utf-8")
-        params = json.loads(text, parse_constant=_no_constant)
-        json.dumps(params, ensure_ascii=False).encode()  # half a surrogate pair is no text
-        return params
-    except UnicodeEncodeError as error:
-        raise typer.BadParameter("not valid JSON: a lone surrogate is no text", param_hint="JSON") from error
-    except RecursionError as error:
-        raise typer.BadParameter("nested too deeply", param_hint="JSON") from error
-    except (OSError, UnicodeDecodeError) as error:
-        raise typer.BadParameter(f"cannot be read: {error}", param_hint="JSON") from error
-    except ValueError as error:
-        raise typer.BadParameter(
-            f'not valid JSON: {error}; quote it for the shell, as in \'{{"text": "hello"}}\'',
-            param_hint="JSON",
-        ) from error
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
+def _fallback(given: list[str] | None, allowed: bool) -> list[str] | bool | None:
+    """What `--fallback` and `--allow-fallback` say: True stands for what rules name."""
+    return given or (True if allowed else None)

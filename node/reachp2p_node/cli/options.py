@@ -31,7 +31,16 @@ StateOption = Annotated[
     ),
 ]
 CapabilityArgument = Annotated[
-    str, typer.Argument(metavar="CAPABILITY", help="What is wanted, such as text.summarize.")
+    str,
+    typer.Argument(
+        metavar="CAPABILITY", help="What is wanted, such as text.summarize or text.summarize@^1.2."
+    ),
+]
+GatherTimeoutOption = Annotated[
+    float,
+    typer.Option(
+        "--timeout", metavar="SECONDS", help="To ask others; who has not answered by then is named."
+    ),
 ]
 AgentOption = Annotated[
     str | None, typer.Option("--agent", metavar="NAMESPACE/NAME", help="Only instances of this agent.")
@@ -50,6 +59,28 @@ PolicyOption = Annotated[
 ]
 KeyOption = Annotated[
     str | None, typer.Option("--key", metavar="TEXT", help="Equal keys go to one instance (consistent_hash).")
+]
+
+PreferOption = Annotated[
+    str | None,
+    typer.Option("--prefer", metavar="zone", help="Instances in the zone of the calling node first."),
+]
+ReleaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--release", metavar="NAME", help="candidate: a canary on request; stable: never a candidate."
+    ),
+]
+FallbackOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--fallback",
+        metavar="TARGET",
+        help="A capability or agent to try if nobody can be asked. Can be repeated.",
+    ),
+]
+AllowFallbackFlag = Annotated[
+    bool, typer.Option("--allow-fallback", help="Those that rules name may be tried, too.")
 ]
 
 # Options of the commands that run a node; each is also a key of reachp2p.toml and an environment variable REACHP2P_….
@@ -96,6 +127,15 @@ OpenOption = Annotated[
     typer.Option(
         "--insecure-open",
         help="Listen beyond loopback, although whoever reaches the port can take part and nothing is encrypted.",
+    ),
+]
+RulesOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--rules",
+        metavar="FILE",
+        parser=path_of,
+        help="Routing rules of this node alone, before those of the cluster; read again when the file changes.",
     ),
 ]
 TakeOverOption = Annotated[

@@ -117,6 +117,9 @@ def finish() -> None:
 def report(error: ReachError, *, as_json: bool) -> None:
     """Say what went wrong: a line on stderr, and with `--json` an object with the code on stdout."""
     note(f"reachp2p: {error}")
+    call = getattr(error, "call", None)
+    if call is not None:
+        note(f"`reachp2p trace {call}` shows how it went")
     if as_json:
         print_json({"error": error_object(error)})
 
@@ -154,4 +157,5 @@ def error_object(error: ReachError) -> dict[str, Any]:
         "detail": getattr(error, "detail", None),
         "node": getattr(error, "node", None),
         "attempts": getattr(error, "attempts", None),
+        "call": getattr(error, "call", None),
     }

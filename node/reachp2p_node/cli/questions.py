@@ -31,7 +31,7 @@ LEAVE_PATIENCE = 5.0
 
 def show_members(node: str | None, state: Path | None, *, with_all: bool, as_json: bool) -> None:
     """`reachp2p members`; JSON has all of them always."""
-    asked, answer = trio.run(partial(_ask, node, state, "members"))
+    asked, answer = trio.run(partial(ask, node, state, "members"))
     if as_json:
         output.print_json({"asked": asked.name, **answer})
         return
@@ -49,7 +49,7 @@ def show_members(node: str | None, state: Path | None, *, with_all: bool, as_jso
 
 def show_agents(node: str | None, state: Path | None, *, as_json: bool) -> None:
     """`reachp2p agents`."""
-    asked, answer = trio.run(partial(_ask, node, state, "agents"))
+    asked, answer = trio.run(partial(ask, node, state, "agents"))
     if as_json:
         output.print_json({"asked": asked.name, **answer})
         return
@@ -65,7 +65,7 @@ def show_agents(node: str | None, state: Path | None, *, as_json: bool) -> None:
 
 def show_explanation(args: Mapping[str, Any], node: str | None, state: Path | None, *, as_json: bool) -> int:
     """`reachp2p route explain`; the exit code says whether a call would find somebody."""
-    asked, answer = trio.run(partial(_ask, node, state, "explain", args))
+    asked, answer = trio.run(partial(ask, node, state, "explain", args))
     if as_json:
         output.print_json({"asked": asked.name, **answer})
     else:
@@ -89,7 +89,8 @@ def make_call(args: Mapping[str, Any], node: str | None, state: Path | None, *, 
         return
     output.print_json(answer["value"])
     tries = "" if answer["attempts"] == 1 else f", {answer['attempts']} attempts"
-    output.note(f"{answer['agent']} on node {answer['node'][:8]}, {answer['seconds'] * 1e3:.1f} ms{tries}")
+    took = f"{answer['seconds'] * 1e3:.1f} ms{tries}"
+    output.note(f"{answer['agent']} on node {answer['node'][:8]}, {took}; session {answer['session']}")
 
 
 def make_leave(timeout: float, node: str | None, state: Path | None, *, as_json: bool) -> int:
@@ -146,13 +147,14 @@ async def _call(
     return asked, answer
 
 
-async def _ask(
+async def ask(
     node: str | None,
     state: Path | None,
     operation: str,
     args: Mapping[str, Any] | None = None,
     timeout: float = 10.0,  # noqa: ASYNC109 (handed on)
 ) -> tuple[Running, Any]:
+    """Ask the node that is meant; returns which one it was, and its answer."""
     asked = await choose(node, state)
     return asked, await request(asked.folder, operation, args, timeout)
 

@@ -83,6 +83,7 @@ def _start(
         cluster=settings.cluster,
         zone=settings.zone,
         insecure_open=settings.insecure_open,
+        rules=settings.rules,
         take_over=settings.take_over,
         on_started=_print_started if as_json else _note_started,
     )

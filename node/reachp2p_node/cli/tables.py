@@ -171,9 +171,38 @@ def explanation_table(explanation: Mapping[str, Any], width: int) -> Fitted:
 def explanation_summary(explanation: Mapping[str, Any]) -> Text:
     """The pick, or the error that a call would get."""
     reason = plain(explanation["reason"])
+    rules = "".join(f"\nby rule: {plain(line)}" for line in explanation["rules"])
     if explanation["code"]:
-        return Text(f"a call would fail: {reason} [{explanation['code']}]", style="red")
-    return Text(f"pick: {reason}")
+        return Text(f"a call would fail: {reason} [{explanation['code']}]", style="red").append(rules)
+    return Text(f"pick: {reason}").append(rules)
+
+
+def rules_table(history: Sequence[Mapping[str, Any]], now: float, width: int) -> Fitted:
+    """One row for each rule set that was applied to the cluster; `*` is in force."""
+    columns = [
+        Column(""),
+        Column("version", right=True),
+        Column("by"),
+        Column("ago", importance=4, right=True),
+        Column("rules", importance=3, right=True),
+        Column("state", importance=5),
+        Column("comment", importance=2, flexible=20),
+        Column("digest", importance=1),
+    ]
+    rows = [
+        (
+            "*" if one["in_force"] else "",
+            str(one["version"]),
+            one["author_name"],
+            duration(max(0.0, now - one["issued_at"])),
+            str(one["rules"]),
+            "in force" if one["in_force"] else "not understood" if one["refused"] else "replaced",
+            one["comment"],
+            one["digest"][:8],
+        )
+        for one in history
+    ]
+    return Fitted(columns, rows, width)
 
 
 def state(name: str, addition: str = "") -> Text:

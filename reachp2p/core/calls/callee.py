@@ -7,37 +7,39 @@ heard of) or has stopped says so in its replies, with the promise that it has ex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
+from reachp2p.core.calls.admission import Admission, Refusal, not_as_offered
+from reachp2p.core.calls.call import LOCAL
+from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.invocation import (
-    Bulkhead,
     Invocation,
     InvocationDue,
     InvocationInput,
     InvocationState,
 )
-from reachp2p.core.calls.replies import clip, not_understood, reply_with
-from reachp2p.core.calls.waiting_replies import WaitingReplies
-from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult
+from reachp2p.core.calls.invocations import Invocations
+from reachp2p.core.calls.replies import cancelled, not_understood, reply_with
+from reachp2p.core.calls.streams import Streams
+from reachp2p.core.commands import AgentSpec, CapabilitySpec, InvokeResult, StreamKey
 from reachp2p.core.counters import Counters
-from reachp2p.core.effects import CancelInvoke, Effects, Invoke
+from reachp2p.core.effects import CancelInvoke, Effects
 from reachp2p.core.ids import Life, LinkId, NodeId
 from reachp2p.core.links.outputs import LinkDown
 from reachp2p.core.links.table import Links
+from reachp2p.core.routing.load import OwnLoad
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
+from reachp2p.core.views import BulkheadView
 from reachp2p.core.wire.codec import RejectedCall
 from reachp2p.core.wire.messages import Cancel, Reply, Request
 from reachp2p.errors import ErrorCode
 
-LOCAL = LinkId(0)
-"""Stands for the link of a call from this very node to itself: there is none."""
-QUEUED_BYTES_MAX = 67_108_864
-"""Payloads of requests that wait for a place, over all capabilities: 64 of the largest; beyond it 1406."""
+_NO_TOKENS: Mapping[str, int] = {}
 
 
 class Callee:
-    """Requests being served. Bounds: each capability's bulkhead, `invocations_max` running, `QUEUED_BYTES_MAX`."""
+    """What comes in for the serving side, and what it is told to do. Keeps nothing but whether it serves at all."""
 
     def __init__(
         self,
@@ -46,82 +48,124 @@ class Callee:
         own_life: Callable[[], Life | None],
         agents: Mapping[str, AgentSpec],
         links: Links,
+        hops: HopStore,
+        streams: Streams,
         effects: Effects,
         timers: Timers,
         counters: Counters,
+        offered_by: Callable[[NodeId, Life], Collection[str]] = lambda node, life: (),
+        load: OwnLoad | None = None,
+        tokens: Mapping[str, int] = _NO_TOKENS,
     ) -> None:
-        """`agents` are those offered now, by id."""
+        """`agents` are those offered now, by id; `offered_by` says which agents a node offers in a life of its; `load`
+        is what is told with replies; `tokens` are the fencing tokens of the exclusive agents that this node owns."""
         self._protocol = protocol
-        self._own_life = own_life
         self._agents = agents
         self._links = links
+        self._hops = hops
+        self._streams = streams
         self._effects = effects
-        self._timers = timers
         self._counters = counters
-        self._waiting_replies = WaitingReplies(links, timers, counters)
-        self.answer_locally: Callable[[Reply, float], None] | None = None
-        """Where replies to this node's own calls go; set by the `Caller`."""
-        self._invocations: dict[int, Invocation] = {}
-        self._by_request: dict[tuple[NodeId, bytes], Invocation] = {}
-        self._by_node: dict[NodeId, dict[int, Invocation]] = {}
-        self._bulkheads: dict[tuple[str, str], Bulkhead] = {}
-        self._waiting: dict[tuple[str, str], Bulkhead] = {}
-        """Bulkheads with a queue; whoever got a place last goes to the end."""
-        self._running = 0
-        self._queued_bytes = 0
-        self._last_number = 0
+        self._load = OwnLoad(is_told=False) if load is None else load
+        self._load.numbers = self._numbers
+        self._admission = Admission(protocol, own_life, agents, tokens, offered_by, counters)
+        self.invocations = Invocations(
+            protocol,
+            links=links,
+            hops=hops,
+            streams=streams,
+            load=self._load,
+            tokens=tokens,
+            effects=effects,
+            timers=timers,
+            counters=counters,
+        )
+        """Requests that were accepted, until their one end."""
+        self.dedupe = self.invocations.dedupe
+        """What was executed under idempotency keys."""
         self._is_draining = False
         self._is_paused = False
         self._is_stopped = False
+        streams.wire_callee(self)
 
     # Inputs
 
     def on_request(self, link: LinkId, node: NodeId, life: Life, request: Request, now: float) -> None:
         """A node asks for a capability. It is started, queued, or refused at once."""
-        if (node, request.message_id) in self._by_request:
-            self._counters.add("calls.request_repeated")  # the first one is being served and will be answered
+        message_id = request.message_id
+        served = self.invocations.served.of_request(node, message_id)
+        if served is not None or (request.stream and self._streams.is_known(node, message_id)):
+            self._counters.add("calls.request_repeated")
+            if served is not None and served.may_be_asked_in(life):
+                served.link, served.life = link, life  # it will be answered where it is asked for now
             return
+        self._load.on_request(now)
         refusal = self._refusal(request)
+        if refusal is None and link != LOCAL:
+            refusal = self._admission.access_refusal(node, life, request)
         if refusal is None:
-            spec = self._offered(request.agent, request.capability)
-            if spec is not None:
+            execution = self.dedupe.find(node, request)
+            if execution is not None:
+                self.invocations.follow(execution, link, node, life, request, now)
+                return
+            if self._is_draining:
+                refusal = ErrorCode.NODE_LOST, "this node is leaving"
+            else:
+                refusal = self._admission.claim_refusal(request)
+        if refusal is None:
+            spec = self._admission.offered(request)
+            if spec is None:
+                refusal = (
+                    ErrorCode.UNKNOWN_TARGET,
+                    f"{request.capability!r} of {request.agent!r} is not offered here",
+                )
+            elif request.stream != spec.stream:
+                refusal = ErrorCode.SCHEMA_MISMATCH, not_as_offered(request, spec)
+            elif request.stream and not self._streams.has_room:
+                refusal = ErrorCode.REFUSED_FULL, "this node has too many streams already"
+            else:
                 self._admit(link, node, life, request, spec, now)
                 return
-            refusal = (
-                ErrorCode.UNKNOWN_TARGET,
-                f"{request.capability!r} of {request.agent!r} is not offered here",
-            )
-        self._refuse(link, node, life, request, *refusal, now)
+        self.invocations.refuse(link, node, life, request, *refusal, now)
 
     def on_unreadable(self, link: LinkId, node: NodeId, life: Life, call: RejectedCall, now: float) -> None:
         """A request that this version does not understand: certainly not executed, and perhaps another node does."""
         self._counters.add(f"calls.refused.{int(ErrorCode.WIRE_VERSION)}")
         # It may name another deadline, in words that are not understood.
         deadline = now + self._protocol.call_timeout
-        self._send(link, node, life, not_understood(call), deadline, now)
+        self.invocations.send(link, node, life, not_understood(call), deadline, now)
 
     def on_cancel(self, node: NodeId, life: Life, cancel: Cancel, now: float) -> None:
         """The caller does not want the answer any more."""
-        invocation = self._by_request.get((node, cancel.message_id))
+        invocation = self.invocations.served.of_request(node, cancel.message_id)
         if invocation is None or invocation.life != life:
-            self._counters.add("calls.cancel_unmatched")  # it crossed our reply
+            if not self._streams.forget(node, life, cancel.message_id):
+                self._counters.add("calls.cancel_unmatched")  # it crossed our reply
             return
         self._counters.add("calls.cancelled")
-        self._drop(invocation, "cancelled by the caller")
-        self._start_waiting()
+        execution = invocation.execution
+        if execution is not None and execution.leader is invocation and execution.followers:
+            execution.is_unwanted = True  # others wait for its end
+            return
+        self._cancel(invocation, "cancelled by the caller", ErrorCode.CANCELLED, now)
+        if execution is not None and execution.is_unwanted and execution.leader and not execution.followers:
+            self._cancel(execution.leader, "cancelled by all who asked", ErrorCode.CANCELLED, now)
+        self.invocations.start_waiting(now)
 
     def on_invoke_result(self, number: int, result: InvokeResult, now: float) -> None:
         """A handler has ended."""
-        invocation = self._invocations.get(number)
+        invocation = self.invocations.served.get(number)
         if invocation is None:
             self._counters.add("calls.result_discarded")  # its request has ended before
             return
-        self._finish(invocation, InvocationInput.RETURNED)
+        self.invocations.finish(invocation, InvocationInput.RETURNED)
+        if invocation.begun_at is not None and not invocation.request.stream:
+            self._load.on_served(now - invocation.begun_at)
         self._counters.add("calls.served" if result.code == 0 else f"calls.serving_failed.{int(result.code)}")
-        self._answer(
+        self.invocations.answer(
             invocation, reply_with(invocation.request.message_id, result, self._protocol.payload_max), now
         )
-        self._start_waiting()
+        self.invocations.start_waiting(now)
 
     def on_link_down(self, down: LinkDown, now: float) -> None:
         """The link of a caller has ended: its handlers are cancelled, unless another link leads to the same life."""
@@ -129,33 +173,65 @@ class Callee:
             return
         other = self._links.link_to(down.node)
         goes_on = down.clean and other is not None and self._links.life_of(other) == down.life
-        for invocation in list(self._by_node.get(down.node, {}).values()):
-            if invocation.link != down.link:
-                continue
+        for invocation in self.invocations.served.of_node(down.node):
+            if invocation.link != down.link or invocation.request.stream:
+                continue  # a stream outlives its link
             if goes_on and other is not None:
                 invocation.link = other
+            elif invocation.execution is not None and invocation.execution.leader is invocation:
+                self._counters.add("calls.caller_awaited")  # its caller may come back with the same key
             else:
                 self._counters.add("calls.caller_lost")
-                self._drop(invocation, "the caller's link is lost")
-        self._start_waiting()
+                self.invocations.drop(invocation, "the caller's link is lost")
+                self._hops.served(
+                    invocation,
+                    ErrorCode.NODE_LOST,
+                    "the caller's link was lost while it was served",
+                    now,
+                    None,
+                )
+        self.invocations.start_waiting(now)
+
+    def on_member_gone(self, node: NodeId, life: Life, now: float) -> None:
+        """A member's life is over: nobody can ask for the ends of its tasks any more, whose keys it alone has known.
+
+        What it has asked for under a key of its program's goes on: that may be asked for again.
+        """
+        link = self._links.link_to(node)
+        if link is not None and self._links.life_of(link) == life:
+            return  # it answers all the same, and its link tells when it does not any more
+        for invocation in self.invocations.served.of_node(node):
+            request = invocation.request
+            if invocation.life == life and request.idempotency_key == request.message_id.hex():
+                self._counters.add("calls.caller_lost")
+                self._cancel(invocation, "its caller is gone", ErrorCode.NODE_LOST, now)
+        self.invocations.start_waiting(now)
+
+    def _cancel(self, invocation: Invocation, why: str, code: ErrorCode, now: float) -> None:
+        """Nobody waits for a request any more; what it may have done is remembered under its key."""
+        was_running = invocation.state is InvocationState.RUNNING
+        self.invocations.drop(invocation, why)
+        self._hops.served(invocation, code, why, now, None)
+        end = cancelled(invocation.request.message_id, executed=was_running)
+        self.invocations.dedupe.settle(invocation, end, now)
 
     def on_unsent(self, link: LinkId, reply: Reply, now: float) -> None:
         """A reply that was handed to a link has never left."""
-        self._waiting_replies.on_unsent(link, reply, now)
+        self.invocations.waiting_replies.on_unsent(link, reply, now)
 
     def on_waiting_replies_due(self, now: float) -> None:
         """There may be room for replies that wait."""
-        self._waiting_replies.on_due(now)
+        self.invocations.waiting_replies.on_due(now)
 
     def on_timer(self, key: InvocationDue, now: float) -> None:
         """The deadline of an accepted request has come."""
-        invocation = self._invocations.get(key.invocation)
+        invocation = self.invocations.served.get(key.invocation)
         if invocation is None:
             return
-        was_running = invocation.state is InvocationState.RUNNING
-        if was_running:
+        was_running = invocation.state is not InvocationState.QUEUED
+        if invocation.state is InvocationState.RUNNING:
             self._effects.add(CancelInvoke(invocation.number, "its deadline has passed"))
-        self._finish(invocation, InvocationInput.EXPIRED)
+        self.invocations.finish(invocation, InvocationInput.EXPIRED)
         self._counters.add("calls.serving_failed.1401")
         reply = Reply(
             message_id=invocation.request.message_id,
@@ -165,24 +241,36 @@ class Callee:
             else "the deadline passed in the queue",
             executed=was_running,
         )
-        self._answer(invocation, reply, now)
-        self._start_waiting()
+        self.invocations.answer(invocation, reply, now)
+        self.invocations.start_waiting(now)
 
     # Commands
 
+    def serve_on(self) -> None:
+        """This node leaves and withdraws its agents: serve them until `drain`."""
+        self._admission.serve_on()
+
     def drain(self, now: float) -> None:
-        """Accept nothing more, hand back what waits; what runs may finish."""
+        """Accept nothing more, hand back what waits; what runs may finish. Again is harmless."""
         self._is_draining = True
-        for invocation in list(self._invocations.values()):
+        for invocation in self.invocations.served.all():
             if invocation.state is InvocationState.QUEUED:
-                self._hand_back(invocation, now)
+                self.invocations.hand_back(invocation, now)
+
+    def hand_back(self, agent: str, now: float) -> None:
+        """This node owns an exclusive agent no more: nothing of it is started, and what runs is cancelled."""
+        for invocation in self.invocations.served.all():
+            if invocation.request.agent == agent:
+                self.invocations.hand_back(invocation, now)
+        self.invocations.start_waiting(now)
 
     def pause(self, now: float) -> None:
         """A higher life of this key was heard of: start nothing, cancel what runs, return no result."""
         self._is_paused = True
-        for invocation in list(self._invocations.values()):
-            self._hand_back(invocation, now)
-        self._waiting_replies.withdraw(now)
+        for invocation in self.invocations.served.all():
+            self.invocations.hand_back(invocation, now)
+        self.invocations.waiting_replies.withdraw(now)
+        self._streams.withdraw(now)
 
     def resume(self) -> None:
         """This node goes on, under a new life."""
@@ -193,199 +281,115 @@ class Callee:
         self._is_stopped = True
         self.pause(now)
 
+    def adopt_span(self, number: int, span: bytes) -> None:
+        """The program has a span of its own for a running invocation: its hop goes by that."""
+        invocation = self.invocations.served.get(number)
+        if invocation is not None:
+            invocation.span = span
+
     # Questions
 
     @property
     def unfinished(self) -> int:
         """Accepted requests that have not ended, and replies that have not left."""
-        return len(self._invocations) + len(self._waiting_replies)
+        return (
+            len(self.invocations.served) + len(self.invocations.waiting_replies) + self._streams.unconfirmed
+        )
+
+    def is_serving(self, agent: str) -> bool:
+        """Whether calls of this agent run or wait here."""
+        return any(invocation.request.agent == agent for invocation in self.invocations.served.all())
 
     def is_busy(self, node: NodeId) -> bool:
         """Whether something is being served for this node, or a reply to it waits."""
-        return node in self._by_node or self._waiting_replies.waits_for(node)
+        return self.invocations.served.is_asking(node) or self.invocations.waiting_replies.waits_for(node)
+
+    def bulkheads(self) -> list[BulkheadView]:
+        """How full each capability that is offered is."""
+        return [
+            self.invocations.bulkheads.view(agent.agent, spec)
+            for agent in self._agents.values()
+            for spec in agent.capabilities
+        ]
+
+    def _numbers(self) -> tuple[int, int]:
+        """How many handlers run, and how many requests wait."""
+        return self.invocations.bulkheads.running, self.invocations.bulkheads.queued
 
     def gauges(self) -> dict[str, int]:
         """The sizes of what is bounded, by name."""
         return {
-            "calls.serving": len(self._invocations),
-            "calls.running": self._running,
-            "calls.queued_bytes": self._queued_bytes,
-            "calls.bulkheads": len(self._bulkheads),
-            "calls.replies_waiting": len(self._waiting_replies),
-            "calls.replies_waiting_bytes": self._waiting_replies.waiting_bytes,
+            "calls.serving": len(self.invocations.served),
+            "calls.running": self.invocations.bulkheads.running,
+            "calls.queued_bytes": self.invocations.bulkheads.queued_bytes,
+            "calls.bulkheads": len(self.invocations.bulkheads),
+            "calls.rates": self._admission.buckets,
+            "calls.keys": len(self.dedupe),
+            "calls.key_bytes": self.dedupe.end_bytes,
+            "calls.replies_waiting": len(self.invocations.waiting_replies),
+            "calls.replies_waiting_bytes": self.invocations.waiting_replies.waiting_bytes,
         }
 
     # Admission
 
-    def _refusal(self, request: Request) -> tuple[ErrorCode, str] | None:
+    def _refusal(self, request: Request) -> Refusal | None:
         if self._is_stopped or self._is_paused:
             return ErrorCode.NODE_LOST, "this node has stopped serving"
-        if self._is_draining:
-            return ErrorCode.NODE_LOST, "this node is leaving"
-        if request.life != self._own_life():
-            return ErrorCode.NODE_LOST, "the life that this call is for has ended; a newer one runs here"
-        if request.hops_left < 1:
-            return ErrorCode.HOPS_USED_UP, "the chain of calls is too long"
-        if request.agent in request.path:
-            return ErrorCode.LOOP, f"{request.agent!r} is on the path of this call already"
-        if len(request.payload) > self._protocol.payload_max:
-            return ErrorCode.PAYLOAD_TOO_LARGE, f"at most {self._protocol.payload_max} bytes"
-        return None
-
-    def _offered(self, agent: str, capability: str) -> CapabilitySpec | None:
-        spec = self._agents.get(agent)
-        if spec is not None:
-            for offered in spec.capabilities:
-                if offered.name == capability:
-                    return offered
-        return None
+        return self._admission.refusal(request)
 
     def _admit(
         self, link: LinkId, node: NodeId, life: Life, request: Request, spec: CapabilitySpec, now: float
     ) -> None:
-        key = (request.agent, request.capability)
-        bulkhead = self._bulkheads.get(key)
-        if bulkhead is None:
-            bulkhead = Bulkhead(key, spec.concurrency_max)
-        bulkhead.limit = spec.concurrency_max
-        may_start = (
-            bulkhead.has_place and not bulkhead.queue and self._running < self._protocol.invocations_max
-        )
-        size = len(request.payload)
-        if not may_start and (
-            len(bulkhead.queue) >= bulkhead.limit or self._queued_bytes + size > QUEUED_BYTES_MAX
-        ):
+        wait = self._admission.wait_for_token(node, life, request, spec, now)
+        if wait:
+            assert spec.rate is not None, "only a rate makes callers wait"
+            detail = (
+                f"at most {spec.rate.per_second:g} calls of {request.capability!r} a second of one {spec.rate.per}; "
+                f"the next in {wait:.3f} s"
+            )
+            self.invocations.refuse(
+                link, node, life, request, ErrorCode.RATE_LIMITED, detail, now, retry_after=wait
+            )
+            return
+        bulkhead = self.invocations.bulkheads.of(request.agent, spec)
+        may_start = self.invocations.bulkheads.may_start(bulkhead)
+        if not may_start and not self.invocations.bulkheads.may_wait(bulkhead, len(request.payload)):
             detail = (
                 f"{bulkhead.running} calls of {request.capability!r} run and {len(bulkhead.queue)} wait here"
             )
-            self._refuse(link, node, life, request, ErrorCode.REFUSED_FULL, detail, now)
+            self.invocations.refuse(link, node, life, request, ErrorCode.REFUSED_FULL, detail, now)
             return
-        self._last_number += 1
-        deadline = now + request.remaining_ms / 1000
-        invocation = Invocation(self._last_number, link, node, life, request, deadline, bulkhead)
-        self._bulkheads[key] = bulkhead
-        self._invocations[invocation.number] = invocation
-        self._by_request[node, request.message_id] = invocation
-        self._by_node.setdefault(node, {})[invocation.number] = invocation
-        self._timers.set(InvocationDue(invocation.number), deadline)
+        invocation = self.invocations.accept(link, node, life, request, bulkhead, now)
+        self.dedupe.begin(invocation)
         self._counters.add("calls.accepted")
+        if request.stream:
+            self._streams.accept(invocation.number, node, life, request, now)
         if may_start:
-            self._start(invocation)
+            self.invocations.start(invocation, now)
         else:
-            bulkhead.queue[invocation.number] = invocation
-            self._waiting[key] = bulkhead
-            self._queued_bytes += size
+            self.invocations.bulkheads.wait(invocation)
 
-    def _refuse(
-        self,
-        link: LinkId,
-        node: NodeId,
-        life: Life,
-        request: Request,
-        code: ErrorCode,
-        detail: str,
-        now: float,
-    ) -> None:
-        self._counters.add(f"calls.refused.{int(code)}")
-        reply = Reply(message_id=request.message_id, code=code, detail=clip(detail), executed=False)
-        self._send(link, node, life, reply, now + request.remaining_ms / 1000, now)
+    # Streams
 
-    # Running
+    def on_stream_lost(self, key: StreamKey, detail: str, now: float) -> None:
+        """The caller of a stream is gone, or was not heard of for too long."""
+        invocation = self.invocations.served.get(key) if isinstance(key, int) else None
+        if invocation is not None:
+            self._counters.add("calls.caller_lost")
+            self.invocations.drop(invocation, f"its caller is lost: {detail}")
+            self._hops.served(invocation, ErrorCode.NODE_LOST, f"its caller is lost: {detail}", now, None)
+            self.invocations.start_waiting(now)
 
-    def _start(self, invocation: Invocation) -> None:
-        invocation.move(InvocationInput.STARTED)
-        invocation.bulkhead.running += 1
-        self._running += 1
-        request = invocation.request
-        self._effects.add(
-            Invoke(
-                invocation=invocation.number,
-                agent=request.agent,
-                capability=request.capability,
-                content_type=request.content_type,
-                payload=request.payload,
-                caller=invocation.node,
-                message_id=request.message_id,
-                deadline=invocation.deadline,
-                attempt=request.attempt,
-                session_id=request.session_id,
-                idempotency_key=request.idempotency_key,
-                traceparent=request.traceparent,
-                path=(*request.path, request.agent),
-                hops_left=request.hops_left - 1,
-            )
-        )
-
-    def _start_waiting(self) -> None:
-        """Give free places to those who wait, one bulkhead after the other."""
-        while self._waiting and self._running < self._protocol.invocations_max:
-            key = next((key for key, bulkhead in self._waiting.items() if bulkhead.has_place), None)
-            if key is None:
-                return
-            bulkhead = self._waiting.pop(key)
-            invocation = next(iter(bulkhead.queue.values()))
-            self._unqueue(invocation)
-            if bulkhead.queue:
-                self._waiting[key] = bulkhead
-            self._start(invocation)
-
-    def _unqueue(self, invocation: Invocation) -> None:
-        bulkhead = invocation.bulkhead
-        del bulkhead.queue[invocation.number]
-        self._queued_bytes -= len(invocation.request.payload)
-        if not bulkhead.queue:
-            self._waiting.pop(bulkhead.key, None)
-
-    # Ends
-
-    def _finish(self, invocation: Invocation, happened: InvocationInput) -> None:
-        """Forget an invocation; its place is free again."""
-        bulkhead = invocation.bulkhead
-        if invocation.state is InvocationState.RUNNING:
-            bulkhead.running -= 1
-            self._running -= 1
-        else:
-            self._unqueue(invocation)
-        invocation.move(happened)
-        if not bulkhead.running and not bulkhead.queue:
-            del self._bulkheads[bulkhead.key]
-        del self._invocations[invocation.number]
-        del self._by_request[invocation.node, invocation.request.message_id]
-        of_node = self._by_node[invocation.node]
-        del of_node[invocation.number]
-        if not of_node:
-            del self._by_node[invocation.node]
-        self._timers.cancel(InvocationDue(invocation.number))
-
-    def _drop(self, invocation: Invocation, reason: str) -> None:
-        """Nobody waits for it any more: no reply."""
-        if invocation.state is InvocationState.RUNNING:
-            self._effects.add(CancelInvoke(invocation.number, reason))
-        self._finish(invocation, InvocationInput.DROPPED)
-
-    def _hand_back(self, invocation: Invocation, now: float) -> None:
-        """We shall not finish it; the caller may ask another instance if that is safe."""
+    def on_stream_failed(self, key: StreamKey, code: ErrorCode, detail: str, now: float) -> None:
+        """A stream cannot go on: its handler is cancelled, its caller told why."""
+        invocation = self.invocations.served.get(key) if isinstance(key, int) else None
+        if invocation is None:
+            return
         was_running = invocation.state is InvocationState.RUNNING
-        self._drop(invocation, "this node has stopped serving")
-        self._counters.add("calls.handed_back")
-        reply = Reply(
-            message_id=invocation.request.message_id,
-            code=ErrorCode.NODE_LOST,
-            detail="this node stopped serving while the handler ran"
-            if was_running
-            else "this node stopped serving",
-            executed=was_running,
-        )
-        self._answer(invocation, reply, now)
-
-    def _answer(self, invocation: Invocation, reply: Reply, now: float) -> None:
-        self._send(invocation.link, invocation.node, invocation.life, reply, invocation.deadline, now)
-
-    def _send(
-        self, link: LinkId, node: NodeId, life: Life, reply: Reply, deadline: float, now: float
-    ) -> None:
-        if link == LOCAL:
-            assert self.answer_locally is not None, "only a caller makes local calls"
-            self.answer_locally(reply, now)
-        else:
-            self._waiting_replies.send(link, node, life, reply, deadline, now)
+        items = self._streams.items_sent(invocation.number)
+        self.invocations.drop(invocation, detail)
+        self._counters.add(f"calls.serving_failed.{int(code)}")
+        message_id = invocation.request.message_id
+        reply = Reply(message_id=message_id, code=code, detail=detail, executed=was_running, items=items)
+        self.invocations.reply(invocation, reply, now)
+        self.invocations.start_waiting(now)

@@ -8,45 +8,45 @@ as *outcome unknown*.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol as TypingProtocol
+from collections.abc import Callable, Sequence
+from math import inf
 
-from reachp2p.core.calls.call import ATTEMPTS_MAX, REFUSALS_WORTH_A_RETRY, Call, CallDue, CallInput, CallState
-from reachp2p.core.calls.callee import LOCAL, Callee
-from reachp2p.core.calls.checks import capability_of, check_spec
-from reachp2p.core.commands import CallSpec, RouteQuery
+from msgspec.structs import replace
+
+from reachp2p.core.calls.attempts import FULL_LINK, Attempts
+from reachp2p.core.calls.call import LOCAL, REFUSALS_WORTH_A_RETRY, Call, CallDue, CallState
+from reachp2p.core.calls.callee import Callee
+from reachp2p.core.calls.checks import capability_of, check_spec, check_stream
+from reachp2p.core.calls.ends import Ends
+from reachp2p.core.calls.hop_store import HopStore
+from reachp2p.core.calls.pending import PendingCalls
+from reachp2p.core.calls.picker import Picker
+from reachp2p.core.calls.streams import Streams
+from reachp2p.core.calls.tasks import Tasks
+from reachp2p.core.calls.times import times_of
+from reachp2p.core.calls.trace import read_traceparent
+from reachp2p.core.commands import CallSpec, Lasting, StreamKey
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Effects
-from reachp2p.core.events import CallEnded
+from reachp2p.core.events import CallOutlasted
 from reachp2p.core.ids import MESSAGE_ID_BYTES, Address, Entropy, Life, LinkId, NodeId
 from reachp2p.core.links.outputs import LinkDown, LinkUp
 from reachp2p.core.links.table import Links
-from reachp2p.core.routing.failure import RouteFailed
-from reachp2p.core.routing.instance import Instance
+from reachp2p.core.routing.budget import RetryBudget
+from reachp2p.core.routing.rules import SILENCE, RulesInForce
 from reachp2p.core.routing.unreached import Unreached
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
 from reachp2p.core.wire.codec import RejectedCall
-from reachp2p.core.wire.messages import Cancel, Reply, Request
+from reachp2p.core.wire.messages import Reply, Request
 from reachp2p.errors import RETRY_SAFE, CallFailed, ErrorCode
 
-PENDING_BYTES_MAX = 268_435_456
-"""Payloads of pending calls, which are kept for a retry: 256 of the largest, or 65,536 of 4 kB."""
-TIMEOUT_MAX = 86_400.0
-"""A day: the most that `remaining_ms` can say."""
 _KNOWN_CODES = frozenset(int(code) for code in ErrorCode)
 _LOST_CODES = (ErrorCode.NODE_LOST, ErrorCode.OUTCOME_UNKNOWN)
 
 
-class Picker(TypingProtocol):
-    """Chooses instances (`routing.router.Router`)."""
-
-    def pick(self, query: RouteQuery, exclude: Collection[NodeId] = ()) -> Instance:
-        """The instance for a query, on none of the nodes in `exclude`. Raises `RouteFailed`."""
-
-
 class Caller:
-    """Pending calls of this node. Bounds: `pending_calls_max` and `PENDING_BYTES_MAX`; beyond them 1406 at once."""
+    """Pending calls of this node. Bounds: those of `PendingCalls`; beyond them 1406 at once."""
 
     def __init__(
         self,
@@ -58,30 +58,54 @@ class Caller:
         unreached: Unreached,
         links: Links,
         callee: Callee,
+        hops: HopStore,
+        streams: Streams,
         addresses: Callable[[NodeId], Sequence[Address]],
         entropy: Entropy,
         effects: Effects,
         timers: Timers,
         counters: Counters,
+        rules: RulesInForce | None = None,
     ) -> None:
-        """`addresses` says where a member may be dialled; `callee` serves calls to this very node."""
+        """`addresses` says where a member may be dialled; `callee` serves calls to this very node; `rules` say what its
+        calls leave open, None: nothing."""
+        self._rules = RulesInForce(counters) if rules is None else rules
         self._protocol = protocol
         self._own = own
-        self._own_life = own_life
         self._router = router
         self._unreached = unreached
         self._links = links
-        self._callee = callee
-        self._addresses = addresses
+        self._hops = hops
+        self._streams = streams
         self._entropy = entropy
         self._effects = effects
         self._timers = timers
         self._counters = counters
-        self._pending: dict[bytes, Call] = {}
-        self._by_node: dict[NodeId, dict[bytes, Call]] = {}
-        self._pending_bytes = 0
+        self._pending = PendingCalls(protocol.pending_calls_max)
+        self._budget = RetryBudget(protocol.retry_percent, protocol.retries_free)
+        self.tasks = Tasks(protocol.tasks_max, protocol.task_keep, self._pending.get, timers, counters)
+        """Calls that go on without anybody who waits, and how they ended."""
+        self._ends = Ends(self._pending, self.tasks, streams, hops, router, effects, timers, counters)
+        self._attempts = Attempts(
+            protocol,
+            own=own,
+            own_life=own_life,
+            router=router,
+            links=links,
+            callee=callee,
+            streams=streams,
+            addresses=addresses,
+            pending=self._pending,
+            ends=self._ends,
+            hops=hops,
+            budget=self._budget,
+            timers=timers,
+            counters=counters,
+        )
+        self.waiting_cancels = self._attempts.waiting_cancels
         self._is_draining = False
-        callee.answer_locally = self._on_local_reply
+        callee.invocations.answer_locally = self._on_known_reply
+        streams.wire_caller(self, self._on_known_reply)
 
     # Commands
 
@@ -89,40 +113,78 @@ class Caller:
         """Start a call and return its id; it ends with one `CallEnded`, which may be among the effects already.
 
         Raises `CallFailed`, and nothing was sent: 13xx nobody can be asked, 1401 no time is left, 1404 the payload is
-        too large, 1406 too many calls are pending, 1407 the chain of calls is too long, 1411 this node is leaving.
+        too large, 1406 too many calls or tasks are pending, 1407 the chain of calls is too long, 1411 this node is
+        leaving.
         """
         if self._is_draining:
             raise CallFailed(ErrorCode.NODE_LOST, "this node is leaving and starts no further calls")
         check_spec(spec, self._protocol)
         self._check_room(spec)
-        instance = self._router.pick(spec.query)
-        capability = capability_of(spec.query, instance)
+        query, ruling = spec.query, SILENCE
+        if not self._rules.is_empty:
+            session = spec.session_id.hex() if spec.session_id is not None else None
+            query, ruling = self._rules.settle(query, session, spec.path[-1] if spec.path else None)
+        if spec.idempotency_key is not None and query.policy is None and query.key is None:
+            # Only the instance that has executed it knows the key: whoever asks again is to meet the same one.
+            query = replace(query, policy="consistent_hash", key=spec.idempotency_key)
+        pick = self._router.route(query, (), now)
+        instance = pick.instance
+        capability = capability_of(pick.query, instance)
         info = instance.info.capabilities[capability]
-        timeout = spec.timeout if spec.timeout is not None else (info.timeout or self._protocol.call_timeout)
-        if spec.within is not None:
-            timeout = min(timeout, spec.within)
+        check_stream(spec, capability, info.stream)
+        pick.is_stream = spec.stream
+        times = times_of(spec, info, instance, self._protocol, ruling.timeouts)
         call = Call(
             id=self._entropy.token(MESSAGE_ID_BYTES),
             spec=spec,
-            deadline=now + min(timeout, TIMEOUT_MAX),
+            query=query,
+            ruling=ruling,
+            started_at=now,
+            deadline=now + times.deadline,
+            limit=now + times.limit,
+            connect=times.connect,
             node=instance.node,
             agent=instance.agent,
             capability=capability,
             repeatable=info.repeatable,
+            pick=pick,
+            kind=info.stream,
+            key=spec.idempotency_key,
         )
-        self._pending[call.id] = call
-        self._pending_bytes += len(spec.payload)
+        if spec.lasting is Lasting.TASK and not self.tasks.begin(call.id):
+            raise CallFailed(ErrorCode.REFUSED_FULL, f"{len(self.tasks)} tasks of this node run already")
+        if call.key is None and spec.lasting is Lasting.TASK:
+            call.key = call.id.hex()  # so that it outlives its link
+        self._trace(call)
+        self._pending.add(call)
+        self._budget.on_request(now)
         self._counters.add("calls.started")
-        self._attempt(call, now)
+        if spec.stream:
+            self._streams.begin(call.id, info.stream, spec.idle_timeout, now)
+        self._attempts.start(call, now)
         return call.id
+
+    def _trace(self, call: Call) -> None:
+        """Its place in a trace; without a trace context it begins one, named by its message id."""
+        call.trace = call.id
+        text = call.spec.traceparent
+        if text is not None:
+            context = read_traceparent(text)
+            if context is None:
+                self._counters.add("calls.traceparent_malformed")
+            else:
+                call.trace, call.parent, call.trace_flags = context
+                call.span = call.spec.span
+                if call.parent == call.span:
+                    call.parent = None  # the program's span is the first of its trace
 
     def cancel(self, call: bytes, now: float) -> bool:
         """End a call as cancelled (1402) and stop its handler; false if it has ended already."""
         found = self._pending.get(call)
         if found is None:
             return False
-        self._withdraw(found, now)
-        self._end(found, ErrorCode.CANCELLED, "cancelled by the caller", now)
+        self._attempts.withdraw(found, now)
+        self._ends.end(found, ErrorCode.CANCELLED, "cancelled by the caller", now)
         return True
 
     def drain(self) -> None:
@@ -130,14 +192,22 @@ class Caller:
         self._is_draining = True
 
     def end_all(self, code: ErrorCode, detail: str, now: float) -> None:
-        """End every pending call: this life is over (1601), or the node stops."""
-        for call in list(self._pending.values()):
-            self._withdraw(call, now)
-            self._end(call, code, detail, now)
+        """End every pending call: this life is over (1601), or the node stops. What was asked may have been executed,
+        so that 1411 is 1409 then."""
+        for call in self._pending.all():
+            self._attempts.withdraw(call, now)
+            if code in RETRY_SAFE and call.state is not CallState.LINKING:
+                said = f"{detail}; it may have been executed"
+                self._ends.end(call, ErrorCode.OUTCOME_UNKNOWN, said, now)
+            else:
+                self._ends.end(call, code, detail, now)
+        self.waiting_cancels.clear()
 
     def _check_room(self, spec: CallSpec) -> None:
-        is_full = len(self._pending) >= self._protocol.pending_calls_max
-        if is_full or self._pending_bytes + len(spec.payload) > PENDING_BYTES_MAX:
+        if spec.stream and not self._streams.has_room:
+            self._counters.add("calls.refused.streams")
+            raise CallFailed(ErrorCode.REFUSED_FULL, "this node has too many streams already")
+        if not self._pending.has_room(len(spec.payload)):
             self._counters.add("calls.refused.pending")
             raise CallFailed(
                 ErrorCode.REFUSED_FULL, f"{len(self._pending)} calls of this node are pending already"
@@ -152,30 +222,34 @@ class Caller:
 
     def is_busy(self, node: NodeId) -> bool:
         """Whether a call to this node is pending."""
-        return node in self._by_node
+        return self._pending.is_asked(node)
 
     # Inputs
 
     def on_reply(self, link: LinkId, node: NodeId, life: Life, reply: Reply, now: float) -> None:
         """A callee has ended a request."""
         call = self._pending.get(reply.message_id)
-        if call is None or call.state is not CallState.ASKED or call.node != node or call.life != life:
+        if call is None or call.state is CallState.LINKING or call.node != node or call.life != life:
             self._counters.add("calls.reply_unmatched")  # it was cancelled, timed out, or retried elsewhere
             return
+        if call.spec.stream and not self._streams.is_complete(call.id, reply, now):
+            return  # items are missing; it is told again when the last of them is here
         code = reply.code
+        call.reply = reply
         if code == 0:
             if len(reply.payload) > self._protocol.payload_max:
-                self._end(call, ErrorCode.PAYLOAD_TOO_LARGE, "the reply is larger than the limit", now)
+                self._ends.end(call, ErrorCode.PAYLOAD_TOO_LARGE, "the reply is larger than the limit", now)
             else:
-                self._end(call, 0, reply.detail, now, reply.content_type, reply.payload)
+                self._ends.end(call, 0, reply.detail, now, reply.content_type, reply.payload)
         elif not reply.executed and code in REFUSALS_WORTH_A_RETRY:
-            self._attempt_over(call, ErrorCode(code), reply.detail, now, executed=False)
+            call.retry_after = None if reply.retry_after_ms is None else reply.retry_after_ms / 1000
+            self._attempts.over(call, ErrorCode(code), reply.detail, now, executed=False)
         elif code in _LOST_CODES:
-            self._attempt_over(call, ErrorCode.NODE_LOST, reply.detail, now, executed=True)
+            self._attempts.over(call, ErrorCode.NODE_LOST, reply.detail, now, executed=True)
         elif code in _KNOWN_CODES:
-            self._end(call, code, reply.detail, now)
+            self._ends.end(call, code, reply.detail, now, caller_fault=reply.caller_fault)
         else:
-            self._end(call, ErrorCode.HANDLER_FAILED, f"unknown code {code}: {reply.detail}", now)
+            self._ends.end(call, ErrorCode.HANDLER_FAILED, f"unknown code {code}: {reply.detail}", now)
 
     def on_unreadable(self, link: LinkId, node: NodeId, life: Life, call: RejectedCall, now: float) -> None:
         """A reply that this version does not understand: the call has ended there, and nobody here can say how."""
@@ -186,12 +260,13 @@ class Caller:
     def on_link_up(self, up: LinkUp, now: float) -> None:
         """A link is open: what waited for it is sent."""
         self._unreached.on_reached(up.node)
-        for call in self._calls_at(up.node):
-            if call.state is CallState.LINKING:
+        self.waiting_cancels.on_link_up(up.node)
+        for call in self._pending.at(up.node):
+            if call.state is not CallState.ASKED:
                 link = self._links.link_to(up.node)
                 if link is None:
                     return
-                self._ask(call, link, now)
+                self._attempts.ask(call, link, now)
 
     def on_link_down(self, down: LinkDown, now: float) -> None:
         """A link has ended, or could not be opened."""
@@ -202,14 +277,19 @@ class Caller:
         is_dialling = self._links.is_dialling(node)
         if not down.was_proven and other is None and not is_dialling:
             self._unreached.on_failed(node, now)  # before anybody picks another instance
-        for call in self._calls_at(node):
+        for call in self._pending.at(node):
+            if call.state is CallState.ASKED and call.spec.stream:
+                continue  # it outlives its link
             if call.state is CallState.ASKED and call.link == down.link:
                 if down.clean and other is not None and self._links.life_of(other) == call.life:
                     call.link = other  # the request has arrived; its reply will come that way
                 else:
-                    self._attempt_over(call, ErrorCode.NODE_LOST, _lost(down), now, executed=True)
-            elif call.state is CallState.LINKING and other is None and not is_dialling:
-                self._attempt_over(call, ErrorCode.NODE_LOST, _unreached(down), now, executed=False)
+                    self._attempts.lost(call, _lost(down), now)
+            elif call.state is not CallState.ASKED and other is None and not is_dialling:
+                if call.state is CallState.REJOINING:
+                    self._attempts.rejoin_later(call, now)
+                else:
+                    self._attempts.over(call, ErrorCode.NODE_LOST, _unreached(down), now, executed=False)
 
     def on_unsent(self, link: LinkId, request: Request, now: float) -> None:
         """A request that was handed to a link has never left: its link has ended since, or was fuller than promised."""
@@ -217,12 +297,14 @@ class Caller:
         if call is None or call.state is not CallState.ASKED or call.link != link:
             return  # cancelled since, or its link is known to be lost
         self._counters.add("calls.unsent")
+        if call.has_lost_link:  # an earlier one may have arrived
+            self._attempts.lost_again(call, now)
+            return
         call.asked -= 1
-        if self._links.link_to(call.node) == link:
-            code, detail = ErrorCode.REFUSED_FULL, "too much waits for its link already"
-        else:
-            code, detail = ErrorCode.NODE_LOST, "its link ended before the request was sent"
-        self._attempt_over(call, code, detail, now, executed=False)
+        is_full = self._links.link_to(call.node) == link
+        code = ErrorCode.REFUSED_FULL if is_full else ErrorCode.NODE_LOST
+        detail = FULL_LINK if is_full else "its link ended before the request was sent"
+        self._attempts.over(call, code, detail, now, executed=False, is_ours=is_full)
 
     def on_member_gone(self, node: NodeId, life: Life, now: float, *, left: bool = False) -> None:
         """A member's life is over (DEAD, `left` or replaced): what was asked of it ends or goes elsewhere at once.
@@ -230,180 +312,80 @@ class Caller:
         Who leaves has answered everything before, or will not; LEFT travels by datagram and may overtake those answers
         on their link, so what was asked on a link that is still there goes on until its end.
         """
-        for call in self._calls_at(node):
-            if left and call.link is not None and self._links.life_of(call.link) == life:
+        self.waiting_cancels.on_member_gone(node, life)
+        for call in self._pending.at(node):
+            link = self._links.link_to(node) if call.spec.stream else call.link
+            if left and link is not None and self._links.life_of(link) == life:
                 continue
             if call.state is CallState.LINKING or call.life == life:
-                executed = call.state is CallState.ASKED
-                self._attempt_over(call, ErrorCode.NODE_LOST, "its node is gone", now, executed=executed)
+                executed = call.state is not CallState.LINKING
+                self._attempts.over(call, ErrorCode.NODE_LOST, "its node is gone", now, executed=executed)
 
     def on_timer(self, key: CallDue, now: float) -> None:
-        """An attempt has had its share of the time, or the call all of it."""
+        """An attempt has had its share of the time, the call its synchronous limit, or all of it."""
         call = self._pending.get(key.call)
         if call is None:
             return
         if now >= call.deadline:
-            was_asked = call.state is CallState.ASKED
-            self._withdraw(call, now)
+            was_asked = call.state is not CallState.LINKING
+            self._attempts.withdraw(call, now)
             detail = "no answer in time; it may have been executed" if was_asked else "no link opened in time"
-            self._end(call, ErrorCode.DEADLINE_EXCEEDED, detail, now)
-        elif not (call.may_switch and self._switch(call, now)):
-            # Nobody else can be asked: the attempt keeps all the time that is left.
-            self._timers.set(key, call.deadline)
-
-    # Attempts
-
-    def _attempt(self, call: Call, now: float) -> None:
-        """Ask the instance that was chosen."""
-        call.attempts += 1
-        call.tried.append(call.node)
-        self._by_node.setdefault(call.node, {})[call.id] = call
-        link = LOCAL if call.node == self._own else self._links.link_to(call.node)
-        if link is not None:
-            self._set_due(call, now, may_switch=call.repeatable and call.asked + 1 < ATTEMPTS_MAX)
-            self._ask(call, link, now)
-        elif self._links.ensure(call.node, self._addresses(call.node), now) is not None:
-            self._set_due(call, now, may_switch=True)
-        else:
-            detail = "no link to it can be opened: no address is known, or this node has too many links"
-            self._attempt_over(call, ErrorCode.NODE_LOST, detail, now, executed=False)
-
-    def _set_due(self, call: Call, now: float, *, may_switch: bool) -> None:
-        """An attempt that could be followed by another gets a share of the time that is left."""
-        at = call.deadline
-        if may_switch and call.has_attempts_left:
-            at = now + (at - now) * self._protocol.attempt_fraction
-        self._timers.set(CallDue(call.id), at)
-
-    def _ask(self, call: Call, link: LinkId, now: float) -> None:
-        if link == LOCAL:
-            self._ask_locally(call, now)
+            self._ends.end(call, ErrorCode.DEADLINE_EXCEEDED, detail, now)
             return
-        life = self._links.life_of(link)
-        assert life is not None, "a link in use is proven"
-        if self._links.send(link, self._request(call, life, now)):
-            call.move(CallInput.SENT)
-            call.link, call.life = link, life
-            call.asked += 1
-        else:
-            detail = "too much waits for its link already"
-            self._attempt_over(call, ErrorCode.REFUSED_FULL, detail, now, executed=False)
-
-    def _ask_locally(self, call: Call, now: float) -> None:
-        life = self._own_life()
-        if life is None:
-            self._attempt_over(call, ErrorCode.NODE_LOST, "this node has not started", now, executed=False)
+        if now >= call.limit and not self._outlast(call, now):
             return
-        call.move(CallInput.SENT)
-        call.link, call.life = LOCAL, life
-        call.asked += 1
-        self._callee.on_request(LOCAL, self._own, life, self._request(call, life, now), now)
-
-    def _request(self, call: Call, life: Life, now: float) -> Request:
-        spec = call.spec
-        hops_left = self._protocol.hops_max if spec.hops_left is None else spec.hops_left
-        return Request(
-            message_id=call.id,
-            life=life,
-            agent=call.agent,
-            capability=call.capability,
-            remaining_ms=max(1, int((call.deadline - now) * 1000)),
-            payload=spec.payload,
-            hops_left=hops_left,
-            content_type=spec.content_type,
-            session_id=spec.session_id,
-            idempotency_key=spec.idempotency_key,
-            traceparent=spec.traceparent,
-            attempt=call.attempts,
-            path=list(spec.path),
-        )
-
-    def _attempt_over(self, call: Call, code: ErrorCode, detail: str, now: float, *, executed: bool) -> None:
-        """The instance cannot answer any more. `executed`: it may have run the handler."""
-        may_retry = call.has_attempts_left and (call.repeatable or not executed)
-        call.may_have_run = call.may_have_run or executed
-        if may_retry and now < call.deadline and self._switch(call, now, is_over=True):
+        if now >= call.link_until:
+            call.link_until = inf
+            detail = f"no link to it opened within {call.connect:g} s"
+            self._attempts.over(call, ErrorCode.NODE_LOST, detail, now, executed=False)
             return
-        if executed:
-            code = ErrorCode.OUTCOME_UNKNOWN
-            why = "there is no other instance to ask" if call.repeatable else "it is not declared repeatable"
-            detail = f"{detail}; it may have been executed, and {why}"
-        self._end(call, code, detail, now)
+        if now >= call.rejoin_at:
+            self._attempts.rejoin(call, now)
+            if self._pending.get(key.call) is not call:
+                return
+        if now >= call.attempt_until:
+            call.attempt_until = (
+                inf  # if nobody else can be asked, the attempt keeps all the time that is left
+            )
+            if call.may_switch and self._attempts.switch(
+                call, ErrorCode.DEADLINE_EXCEEDED, "no answer in its share of the time", now
+            ):
+                return
+        self._timers.set(key, call.due_at)
 
-    def _switch(self, call: Call, now: float, *, is_over: bool = False) -> bool:
-        """Ask another instance instead; false, and nothing has changed, if there is none."""
-        try:
-            instance = self._router.pick(call.spec.query, exclude=call.tried)
-            capability = capability_of(call.spec.query, instance)
-        except RouteFailed:
+    def _outlast(self, call: Call, now: float) -> bool:
+        """The synchronous limit: whoever waits is told, and the call goes on. False if it has ended instead."""
+        call.limit = inf
+        if not self.tasks.begin(call.id):
+            self._attempts.withdraw(call, now)
+            detail = f"no answer in time, and {len(self.tasks)} tasks of this node run already"
+            self._ends.end(call, ErrorCode.DEADLINE_EXCEEDED, detail, now)
             return False
-        if not is_over:
-            call.may_have_run = call.may_have_run or call.state is CallState.ASKED
-            self._withdraw(call, now)
-        if call.state is CallState.LINKING:
-            self._counters.add("calls.passed_over")  # it has seen nothing of this call
-        self._unlist(call)
-        call.move(CallInput.RETRIED)
-        call.node, call.agent, call.capability = instance.node, instance.agent, capability
-        call.link = call.life = None
-        call.repeatable = instance.info.capabilities[capability].repeatable
-        self._counters.add("calls.retried")
-        self._attempt(call, now)
+        self._effects.notify(CallOutlasted(at=now, call=call.id, deadline=call.deadline))
         return True
 
-    def _withdraw(self, call: Call, now: float) -> None:
-        """Tell the instance that its answer is not wanted any more."""
-        if call.state is not CallState.ASKED or call.link is None or call.life is None:
-            return
-        cancel = Cancel(message_id=call.id)
-        if call.link == LOCAL:
-            self._callee.on_cancel(self._own, call.life, cancel, now)
-        else:
-            self._links.send(call.link, cancel)
+    # Streams
 
-    # Ends
+    def on_stream_lost(self, key: StreamKey, detail: str, now: float) -> None:
+        """The other side of a stream is gone, or was not reached for too long."""
+        call = self._pending.get(key) if isinstance(key, bytes) else None
+        if call is not None:
+            self._attempts.over(call, ErrorCode.NODE_LOST, detail, now, executed=True)
 
-    def _end(
-        self, call: Call, code: int, detail: str, now: float, content_type: str = "", payload: bytes = b""
-    ) -> None:
-        if call.may_have_run and code in RETRY_SAFE:
-            detail = f"{detail} [{int(code)}]; an earlier attempt may have been executed"
-            code = ErrorCode.OUTCOME_UNKNOWN
-        call.move(CallInput.ENDED)
-        del self._pending[call.id]
-        self._pending_bytes -= len(call.spec.payload)
-        self._unlist(call)
-        self._timers.cancel(CallDue(call.id))
-        self._counters.add("calls.succeeded" if code == 0 else f"calls.failed.{int(code)}")
-        self._effects.notify(
-            CallEnded(
-                at=now,
-                call=call.id,
-                code=int(code),
-                content_type=content_type,
-                payload=payload,
-                detail=detail,
-                node=call.node,
-                agent=call.agent,
-                attempts=call.attempts,
-            )
-        )
+    def on_stream_failed(self, key: StreamKey, code: ErrorCode, detail: str, now: float) -> None:
+        """A stream cannot go on: its call ends, and its handler is cancelled."""
+        call = self._pending.get(key) if isinstance(key, bytes) else None
+        if call is not None:
+            self._attempts.withdraw(call, now)
+            self._ends.end(call, code, detail, now)
 
-    def _unlist(self, call: Call) -> None:
-        calls = self._by_node[call.node]
-        del calls[call.id]
-        if not calls:
-            del self._by_node[call.node]
-
-    def _calls_at(self, node: NodeId) -> list[Call]:
-        return list(self._by_node.get(node, {}).values())
-
-    def _on_local_reply(self, reply: Reply, now: float) -> None:
-        life = self._pending[reply.message_id].life if reply.message_id in self._pending else None
-        if life is None:
+    def _on_known_reply(self, reply: Reply, now: float) -> None:
+        """A reply of this very node, or one whose last item has come now."""
+        call = self._pending.get(reply.message_id)
+        if call is None or call.life is None:
             self._counters.add("calls.reply_unmatched")
         else:
-            self.on_reply(LOCAL, self._own, life, reply, now)
+            self.on_reply(call.link or LOCAL, call.node, call.life, reply, now)
 
 
 def _lost(down: LinkDown) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reachp2p.core.commands import CallSpec, RouteQuery
+from reachp2p.core.commands import CallSpec, Lasting, RouteQuery, StreamKind
 from reachp2p.core.ids import MESSAGE_ID_BYTES
 from reachp2p.core.routing.failure import RouteFailed
 from reachp2p.core.routing.instance import Instance
@@ -25,12 +25,22 @@ def check_spec(spec: CallSpec, protocol: Protocol) -> None:
         raise CallFailed(
             ErrorCode.DEADLINE_EXCEEDED, f"the deadline has passed ({spec.timeout:.3f} s are left)"
         )
+    if spec.connect is not None and not spec.connect > 0:
+        raise CallFailed(
+            ErrorCode.DEADLINE_EXCEEDED, f"connect part of {spec.connect:.3f} s: no time for a link"
+        )
+    if spec.read is not None and not spec.read > 0:
+        raise CallFailed(
+            ErrorCode.DEADLINE_EXCEEDED, f"read part of {spec.read:.3f} s: no time for an answer"
+        )
     if spec.within is not None and not spec.within > 0:
         raise CallFailed(
             ErrorCode.DEADLINE_EXCEEDED, "the deadline of the call that this one is made for has passed"
         )
     if (spec.hops_left is not None and spec.hops_left <= 0) or len(spec.path) >= PATH_MAX:
         raise CallFailed(ErrorCode.HOPS_USED_UP, f"a chain of {protocol.hops_max} calls ends here")
+    if spec.idle_timeout is not None and not spec.idle_timeout > 0:
+        raise CallFailed(ErrorCode.DEADLINE_EXCEEDED, "idle_timeout: more than 0 seconds")
     _check_texts(spec)
 
 
@@ -48,12 +58,27 @@ def capability_of(query: RouteQuery, instance: Instance) -> str:
     return names[0]
 
 
+def check_stream(spec: CallSpec, capability: str, kind: StreamKind) -> None:
+    """Raise `CallFailed` (1405) if a call streams and its capability does not, or the reverse; or streams as a task."""
+    if spec.stream and not kind:
+        raise CallFailed(
+            ErrorCode.SCHEMA_MISMATCH,
+            f"{capability!r} takes one set of parameters and returns one result: use call(), not stream()",
+        )
+    if spec.stream and spec.lasting is Lasting.TASK:
+        raise CallFailed(
+            ErrorCode.SCHEMA_MISMATCH,
+            f"{capability!r} streams: somebody has to take its items, so it is no task",
+        )
+    if kind and not spec.stream:
+        raise CallFailed(ErrorCode.SCHEMA_MISMATCH, f"{capability!r} streams: use stream(), not call()")
+
+
 def _check_texts(spec: CallSpec) -> None:
     """What would not survive the wire is refused here, where its author can see it."""
     for name, text in (
         ("content_type", spec.content_type),
         ("idempotency_key", spec.idempotency_key),
-        ("traceparent", spec.traceparent),
     ):
         if text is not None and (len(text) > 256 or not text.isprintable()):
             raise InvalidIdentifier(f"{name}: at most 256 printable characters")

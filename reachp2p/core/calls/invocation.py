@@ -10,23 +10,30 @@ from enum import Enum
 
 import msgspec
 
+from reachp2p.core.calls.trace import SAMPLED
 from reachp2p.core.ids import Life, LinkId, NodeId
-from reachp2p.core.wire.messages import Request
+from reachp2p.core.wire.messages import Reply, Request
 
 
 class InvocationState(Enum):
     """Where an accepted request is."""
 
+    __hash__ = object.__hash__  # that of `Enum` is a Python function, asked with every step of every request
+
     QUEUED = "queued"
     """It waits for a place in its bulkhead; its handler has certainly not begun."""
     RUNNING = "running"
     """Its handler was started."""
+    FOLLOWING = "following"
+    """Another request with its idempotency key waits or runs; it gets the end of that one."""
     ENDED = "ended"
     """Replied, or nobody waits for a reply any more; what the handler still returns is discarded."""
 
 
 class InvocationInput(Enum):
     """What moves an invocation."""
+
+    __hash__ = object.__hash__
 
     STARTED = "a place is free"
     RETURNED = "the handler has ended"
@@ -41,8 +48,27 @@ TRANSITIONS: dict[tuple[InvocationState, InvocationInput], InvocationState] = {
     (InvocationState.RUNNING, InvocationInput.RETURNED): InvocationState.ENDED,
     (InvocationState.RUNNING, InvocationInput.EXPIRED): InvocationState.ENDED,
     (InvocationState.RUNNING, InvocationInput.DROPPED): InvocationState.ENDED,
+    (InvocationState.FOLLOWING, InvocationInput.RETURNED): InvocationState.ENDED,
+    (InvocationState.FOLLOWING, InvocationInput.EXPIRED): InvocationState.ENDED,
+    (InvocationState.FOLLOWING, InvocationInput.DROPPED): InvocationState.ENDED,
 }
 """What is missing cannot happen: a request ends once, so it is replied to at most once."""
+
+
+class Execution(msgspec.Struct, eq=False):
+    """The one execution under an idempotency key (`dedupe`): its `leader` while it waits or runs, then its `end`."""
+
+    key: tuple[NodeId, str, str, str]
+    """Calling node, agent, capability, idempotency key."""
+    digest: bytes
+    """Of content type and payload: the same key means the same request."""
+    leader: Invocation | None
+    followers: dict[int, Invocation] = {}
+    """By number; they wait for the end of the leader."""
+    is_unwanted: bool = False
+    """Whoever asked first does not want its end any more; its followers may."""
+    end: Reply | None = None
+    ended_at: float = 0.0
 
 
 class InvocationDue(msgspec.Struct, frozen=True, gc=False):
@@ -62,6 +88,22 @@ class Invocation(msgspec.Struct, eq=False):
     deadline: float
     bulkhead: Bulkhead
     state: InvocationState = InvocationState.QUEUED
+    execution: Execution | None = None
+    """That of its idempotency key, if it has one."""
+    accepted_at: float = 0.0
+    begun_at: float | None = None
+    """When its handler was started."""
+    trace: bytes = b""
+    parent: bytes = b""
+    span: bytes = b""
+    """Its own span in `trace`; that of its caller's attempt is `parent`."""
+    trace_flags: str = SAMPLED
+
+    def may_be_asked_in(self, life: Life) -> bool:
+        """Whether its caller may ask for its end in this life: in its own, and by its key in a later one."""
+        if life == self.life:
+            return True
+        return self.life < life and self.request.idempotency_key is not None and not self.request.stream
 
     def move(self, happened: InvocationInput) -> None:
         """Go where the table says; a pair that is not in it is a defect of ours."""
@@ -75,9 +117,12 @@ class Bulkhead(msgspec.Struct, eq=False):
 
     key: tuple[str, str]
     limit: int
+    """Handlers at once."""
+    queue_limit: int = 0
+    """Requests that may wait."""
     running: int = 0
     queue: dict[int, Invocation] = {}
-    """Waiting invocations by number, the longest waiting first; at most `limit`."""
+    """Waiting invocations by number, the longest waiting first."""
 
     @property
     def has_place(self) -> bool:

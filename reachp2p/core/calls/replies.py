@@ -15,7 +15,13 @@ def reply_with(message_id: bytes, result: InvokeResult, payload_max: int) -> Rep
     """The reply for what a handler returned."""
     detail = clip(result.detail)
     if result.code != 0:
-        return Reply(message_id=message_id, code=int(result.code), detail=detail, executed=result.executed)
+        return Reply(
+            message_id=message_id,
+            code=int(result.code),
+            detail=detail,
+            executed=result.executed,
+            caller_fault=result.caller_fault,
+        )
     if len(result.payload) > payload_max:
         detail = f"the result has {len(result.payload)} bytes, at most {payload_max}"
         return Reply(message_id=message_id, code=ErrorCode.PAYLOAD_TOO_LARGE, detail=detail)
@@ -34,6 +40,12 @@ def without_answer(reply: Reply) -> Reply:
         detail="its answer did not fit into what waits for this link",
         executed=reply.executed,
     )
+
+
+def cancelled(message_id: bytes, *, executed: bool) -> Reply:
+    """What is remembered of a request that its caller has cancelled; nobody waits for it."""
+    detail = "its caller cancelled it while it ran" if executed else "its caller cancelled it"
+    return Reply(message_id=message_id, code=ErrorCode.CANCELLED, detail=detail, executed=executed)
 
 
 def not_understood(call: RejectedCall) -> Reply:

@@ -5,15 +5,14 @@ trip; who is less sure moves more. Round trips pass a short median filter first;
 adjustment (Lee et al. 2010); a weak pull towards the origin keeps the whole cloud from drifting (Ledlie et al. 2007).
 Two departures, in `_is_implausible` and `_forced`: lies are outliers, and heights do not run away.
 
-A part of its own: nothing in the engine feeds or reads it yet. Probes will bring round trips and coordinates, and
-nearest-first routing will ask for distances.
+Probes bring round trips and coordinates, and nearest-first routing asks for distances (`routing.places`).
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Collection
 from math import hypot, isfinite, sqrt
-from statistics import median
 
 from reachp2p.core.coordinates.coordinate import (
     DIMENSIONS,
@@ -170,3 +169,10 @@ class Vivaldi:
         if length <= TOUCHING:
             return [1.0] + [0.0] * (self._dimensions - 1)
         return [part / length for part in parts]
+
+
+def median(values: Collection[float]) -> float:
+    """The middle one, or the mean of the two in the middle. (`statistics` would load ten modules for it.)"""
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2

@@ -26,6 +26,7 @@ from reachp2p.core.ids import LIFE_ID_BYTES, Life, LinkId, NodeId, Rng
 from reachp2p.core.timers import Timers
 from reachp2p.core.wire.messages import (
     DigestEntry,
+    Extensions,
     Message,
     SyncDelta,
     SyncDigest,
@@ -122,7 +123,10 @@ class AntiEntropy:
         timers: Timers,
         rng: Rng,
         counters: Counters,
+        extensions: Callable[[], Extensions] = dict,
     ) -> None:
+        """`extensions`: what an offer says besides (docs/protocol/rules.md)."""
+        self._extensions = extensions
         self._replica = replica
         self._send = send
         self._timers = timers
@@ -138,7 +142,7 @@ class AntiEntropy:
             return False
         number = 1 + self._rng.randrange(2**62)
         hashed, nodes = self._replica.summary(now)
-        offer = SyncOffer(exchange=number, hash=hashed, nodes=nodes)
+        offer = SyncOffer(exchange=number, hash=hashed, nodes=nodes, extensions=self._extensions())
         if not self._send(link, offer):
             return False
         self._exchanges[link, number] = Exchange(node, initiated=True, ends=now + EXCHANGE_MAX)

@@ -24,6 +24,7 @@ class Kind(IntEnum):
     HEAD = 0
     ACCUSATION = 1
     RECORD = 2
+    RULES = 3
 
 
 _KINDS = tuple(Kind)

@@ -18,11 +18,14 @@ from reachp2p.core.wire.messages import (
     Cancel,
     Chunk,
     Goodbye,
+    HopPage,
     Message,
+    Publication,
     Reply,
     Request,
     SchemaBodies,
     SchemaWant,
+    StreamItem,
     SyncDelta,
     SyncDigest,
     SyncEnd,
@@ -30,7 +33,9 @@ from reachp2p.core.wire.messages import (
     SyncWant,
 )
 
-ORDERED = frozenset({SyncOffer, SyncDigest, SyncWant, SyncDelta, SyncEnd, SchemaWant, SchemaBodies})
+ORDERED = frozenset(
+    {SyncOffer, SyncDigest, SyncWant, SyncDelta, SyncEnd, SchemaWant, SchemaBodies, HopPage, Publication}
+)
 """Messages that keep their order among themselves even when some are large; other large ones may be overtaken."""
 
 PIECE_MAX = 16_384
@@ -43,7 +48,7 @@ FRAME_OVERHEAD = 4
 """The array head of a frame."""
 CREDIT_AT_OPENING = 1_048_576
 """Bytes that may be handed to the driver before it first says how much room it has."""
-_WITH_PAYLOAD = (Request, Reply)
+_WITH_PAYLOAD = (Request, Reply, StreamItem, Publication)
 _SIZE_HINT = 1_024
 """Bytes around a payload that are promised before a message is encoded."""
 
@@ -91,6 +96,11 @@ class Outgoing:
     def is_empty(self) -> bool:
         """Whether nothing waits."""
         return not self.queued_bytes
+
+    @property
+    def waiting_bytes(self) -> int:
+        """What waits and what room is kept for."""
+        return self.queued_bytes + self._promised
 
     def promise(self, message: Message) -> bool:
         """Keep room for a message that will be `put` later; false if there is none."""

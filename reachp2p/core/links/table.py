@@ -180,6 +180,16 @@ class Links:
         found = self._book.get(link)
         return None if found is None else found.life
 
+    def node_of(self, link: LinkId) -> NodeId | None:
+        """The node that has been proven on a link."""
+        found = self._book.get(link)
+        return None if found is None else found.node
+
+    def backlog(self, link: LinkId) -> int:
+        """Bytes that wait for a link here, promised ones included, which its driver had no room for yet."""
+        found = self._book.get(link)
+        return 0 if found is None else found.outgoing.waiting_bytes
+
     def is_dialling(self, node: NodeId) -> bool:
         """Whether a dial that is meant for this node is under way."""
         return self._directory.dial_to(node) is not None

@@ -24,7 +24,7 @@ from reachp2p.core.membership.member import Member
 from reachp2p.core.membership.table import PRESENT, MemberTable
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
-from reachp2p.core.wire.messages import AccusationUpdate, Ack, Ping, PingReq
+from reachp2p.core.wire.messages import AccusationUpdate, Ack, Extensions, Ping, PingReq
 
 RTT_FACTOR = 5.0
 """The direct probe waits this many smoothed round trips, within [PROBE_TIMEOUT_FLOOR, probe_timeout]: later Acks still
@@ -65,6 +65,8 @@ class ProbeResult(msgspec.Struct, frozen=True):
     void: bool = False
     helped: tuple[NodeId, ...] = ()
     silent: tuple[NodeId, ...] = ()
+    round_trip: float | None = None
+    """Seconds, if the target has answered directly and at once."""
 
 
 class Round(msgspec.Struct):
@@ -287,7 +289,9 @@ class Prober:
         self._drop(nonce)
         self._health.better()
         helped = (helper,) if helper is not None and helper in round_.helpers else ()
-        return ProbeResult(round_.node, round_.life, answered=True, helped=helped)
+        is_direct = address is not None and not round_.indirect
+        round_trip = now - round_.started if is_direct else None
+        return ProbeResult(round_.node, round_.life, answered=True, helped=helped, round_trip=round_trip)
 
     def take_late(self, nonce: bytes, source: NodeId, life: Life) -> bool:
         """Whether an Ack signed by `source` in `life` answers one of the latest failed rounds; true once for each."""
@@ -336,6 +340,8 @@ class Prober:
         self._timers.cancel(ProbeEnds(nonce) if indirect else DirectProbeDue(nonce))
 
 
-def answer(ping: Ping) -> Ack:
-    """The Ack to a Ping."""
+def answer(ping: Ping, extensions: Extensions | None = None) -> Ack:
+    """The Ack to a Ping; `extensions` if it has any."""
+    if extensions:
+        return Ack(nonce=ping.nonce, origin=ping.origin, extensions=extensions)
     return Ack(nonce=ping.nonce, origin=ping.origin)

@@ -13,6 +13,11 @@ from reachp2p.errors import CallFailed, ErrorCode
 ALREADY_TRIED = "already tried"
 UNDOUBTED = "ALIVE as far as is known here"
 ISOLATED = "nobody answers this node, so the fault is probably here"
+_LEAD = {
+    ErrorCode.ACCESS_DENIED: "no access to",
+    ErrorCode.ALL_OVERLOADED: "too much load on",
+    ErrorCode.NO_SUCH_VERSION: "no such version of",
+}
 _SIMILAR = 0.6
 """difflib's own cutoff for close matches: `text.sumarize` finds `text.summarize`, `summarize` too."""
 _CHEAP = 24
@@ -44,7 +49,7 @@ def no_candidate(
     reasons: dict[str, int] = {}
     for instance in table.known(selector):
         verdict, stage = judge(table.stages, selector, instance)
-        if verdict is Verdict.REMOVE and stage is not None:
+        if verdict >= Verdict.WITHHOLD and stage is not None:
             reached, found, why = table.stages.index(stage), stage.code, stage.why(selector, instance)
         else:
             assert doubted or instance.node in exclude, "what is placed and was not tried is a candidate"
@@ -63,7 +68,8 @@ def no_candidate(
     total = sum(reasons.values())
     words = ", ".join(f"{count} {why}" for why, count in counted)
     isolated = f"; {ISOLATED}" if table.is_isolated else ""
-    return RouteFailed(code, f"no healthy instance of {selector}: {total} known ({words}){isolated}")
+    lead = _LEAD.get(code, "no healthy instance of")
+    return RouteFailed(code, f"{lead} {selector}: {total} known ({words}){isolated}")
 
 
 def _unknown(table: RoutingTable, selector: Selector) -> str:

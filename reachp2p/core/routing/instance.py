@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import msgspec
 
+from reachp2p.core.commands import StreamKind
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Life, NodeId
 from reachp2p.core.ring.placement import InstanceKey
+from reachp2p.core.routing.release import CANDIDATE, RELEASE_TAG, STABLE
 from reachp2p.core.wire.facts import AgentRecord
 
 
 class CapabilityInfo(msgspec.Struct, frozen=True, gc=False):
-    """What a caller needs to know of one capability. `timeout` in seconds, None if the agent names none."""
+    """What a caller needs to know of one capability. Both times are seconds, None if the agent names none."""
 
     repeatable: bool = False
     timeout: float | None = None
+    """The synchronous limit."""
+    task_timeout: float | None = None
+    """The deadline of a task."""
+    stream: StreamKind = StreamKind.NONE
 
 
 class InstanceInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +31,15 @@ class InstanceInfo(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: dict[str, CapabilityInfo] = {}
     tags: dict[str, str] = {}
     weight_percent: int = 100
+    access: int = 0
+    callers: tuple[str, ...] = ()
+    candidate_percent: int | None = None
+    exclusive: bool = False
+
+    @property
+    def side(self) -> str:
+        """Of a release split: `candidate` or `stable`."""
+        return CANDIDATE if self.tags.get(RELEASE_TAG) == CANDIDATE else STABLE
 
     @classmethod
     def from_record(cls, record: AgentRecord) -> InstanceInfo:
@@ -34,11 +49,20 @@ class InstanceInfo(msgspec.Struct, frozen=True, kw_only=True):
             life=record.life,
             version=record.agent_version,
             capabilities={
-                c.name: CapabilityInfo(c.repeatable, None if c.timeout_ms is None else c.timeout_ms / 1000)
+                c.name: CapabilityInfo(
+                    c.repeatable,
+                    None if c.timeout_ms is None else c.timeout_ms / 1000,
+                    None if c.task_ms is None else c.task_ms / 1000,
+                    StreamKind(c.stream),
+                )
                 for c in record.capabilities
             },
             tags=record.tags,
             weight_percent=record.weight_percent,
+            access=record.access,
+            callers=tuple(record.callers),
+            candidate_percent=record.candidate_percent,
+            exclusive=record.claim is not None,
         )
 
 
@@ -47,7 +71,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
 
     `state`, `refused`, `node_name` and `node_life` are the node's as it is believed now (None: never heard of, or
     forgotten); `unreached`: no link to it opens from here; `unsteady`: it comes and goes; `unanswered`: it has not
-    answered since this node is out of touch; `info.life` is the life that
+    answered since this node is out of touch; `zone` is its node's; `info.life` is the life that
     registered it.
     """
 
@@ -60,6 +84,7 @@ class Instance(msgspec.Struct, frozen=True, kw_only=True):
     unreached: bool = False
     unsteady: bool = False
     unanswered: bool = False
+    zone: str = ""
 
     @property
     def node(self) -> NodeId:

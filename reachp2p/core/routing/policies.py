@@ -1,64 +1,20 @@
-"""Policies: which of the candidates a call goes to. One small protocol, so that more can be added beside these.
+"""The policies that come with reachp2p, and the simple ones among them: by chance, or in turn.
 
-A policy decides in two steps. `choose` is a pure function of the choice and of what the policy has remembered;
-`on_picked` remembers. So an explanation can ask `choose` what the next call would get and change nothing: even chance
-is drawn ahead.
+An application adds its own under the entry point group `reachp2p.policies` (docs/protocol/routing.md).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping
-from typing import Protocol, TypeAlias
+from collections.abc import Mapping
 
-import msgspec
-
-from reachp2p.core.commands import RouteQuery
 from reachp2p.core.ids import Rng
-from reachp2p.core.ring.placement import InstanceKey
+from reachp2p.core.routing.hashing import ConsistentHash
 from reachp2p.core.routing.instance import Instance
-from reachp2p.core.routing.pool import Candidates, Pool
-
-
-class Choice(msgspec.Struct, frozen=True):
-    """What a policy sees: the query, its pool, and who is left after all stages and earlier attempts (never empty)."""
-
-    query: RouteQuery
-    pool: Pool
-    candidates: Candidates
-
-
-class Account(msgspec.Struct, frozen=True):
-    """A policy's account of a choice: why this instance; each candidate's expected share; places in a preference list.
-
-    `shares` runs in parallel to the candidates and sums to 1. `positions` counts from 1, over all that are placed.
-    """
-
-    because: str
-    shares: list[float]
-    positions: dict[InstanceKey, int] = {}
-
-
-class Policy(Protocol):
-    """Chooses one candidate. Built once for a router, with its random numbers; only `choose` must be written."""
-
-    def missing(self, query: RouteQuery) -> str | None:
-        """What a query lacks for this policy, in words, or None (1704 otherwise)."""
-        return None
-
-    def choose(self, choice: Choice) -> Instance | None:
-        """One of the candidates, or None when none may take a call now (1305). Changes nothing."""
-
-    def on_picked(self, choice: Choice, instance: Instance) -> None:
-        """The call goes to `instance`: remember it, draw the next number."""
-
-    def account(self, choice: Choice, instance: Instance) -> Account:
-        """Why `choose` gives `instance`. For people: may take its time."""
-        count = len(choice.candidates)
-        return Account(f"chosen from {count}", [1 / count] * count)
-
-
-PolicyFactory: TypeAlias = Callable[[Rng], Policy]
+from reachp2p.core.routing.least_loaded import LeastLoaded
+from reachp2p.core.routing.nearest import Nearest
+from reachp2p.core.routing.policy import Account, Choice, Policy, PolicyFactory
+from reachp2p.core.routing.weighted import WeightedRoundRobin
 
 
 class RandomPolicy(Policy):
@@ -112,50 +68,46 @@ class RoundRobin(Policy):
         return Account("next in turn" if count > 1 else "the only candidate", [1 / count] * count)
 
 
-class ConsistentHash(Policy):
-    """The owner of the routing key on the pool's ring, or the next in its preference list that is a candidate."""
+class LimitedRandom(Policy):
+    """By chance, but nobody who has `in_flight_max` attempts of this node in flight already; then the next one that has
+    fewer. When all have, none takes the call (1305).
+    """
 
     def __init__(self, rng: Rng) -> None:
-        """Leaves nothing to chance; the parameter is that of every policy."""
+        self._rng = rng
+        self._next = rng.random()
 
-    def missing(self, query: RouteQuery) -> str | None:
-        """A key."""
-        return None if query.key is not None else "a routing key (key=…)"
-
-    def choose(self, choice: Choice) -> Instance:
-        """Walks the ring from the key until it meets a candidate; usually the owner is one."""
-        ring, get = choice.pool.ring(), choice.candidates.get
-        routing_key = _key(choice)
-        owner = ring.owner(routing_key)
-        instance = get(owner) if owner is not None else None
-        if instance is not None:
-            return instance
-        for key in ring.successors(routing_key):
-            instance = get(key)
-            if instance is not None:
+    def choose(self, choice: Choice) -> Instance | None:
+        """From the place on which the number falls, the first with room; with all of 1,000 full, a tenth of a ms."""
+        items, traffic = choice.candidates.items, choice.measures.traffic.entries
+        most = choice.query.in_flight_max
+        count = len(items)
+        place = int(self._next * count)
+        for turn in range(count):
+            instance = items[(place + turn) % count]
+            sent = traffic.get(instance.key)
+            if sent is None or sent.in_flight < most:
                 return instance
-        raise AssertionError("every candidate is on the ring")
+        return None
+
+    def on_picked(self, choice: Choice, instance: Instance) -> None:
+        """Draw the next number."""
+        self._next = self._rng.random()
 
     def account(self, choice: Choice, instance: Instance) -> Account:
-        """Places in the preference list, and the part of all keys that each candidate would get now."""
-        ring = choice.pool.ring()
-        order = ring.preference_list(_key(choice), len(ring))
-        positions = {key: place for place, key in enumerate(order, 1)}
-        shares = ring.shares(choice.candidates.keys)
-        place = positions[instance.key]
-        because = f"owns key {choice.query.key!r}"
-        if place > 1:
-            because = f"number {place} in the preference list of key {choice.query.key!r}, those before it are skipped"
-        return Account(because, [shares[key] for key in choice.candidates.keys], positions)
-
-
-def _key(choice: Choice) -> str:
-    assert choice.query.key is not None, "the router refuses a query that lacks what its policy needs"
-    return choice.query.key
+        """Equal shares for those with room."""
+        most = choice.query.in_flight_max
+        room = [choice.measures.in_flight(key) < most for key in choice.candidates.keys]
+        shares = [one / sum(room) for one in room]
+        return Account(f"drawn at random among {sum(room)} with fewer than {most} in flight", shares)
 
 
 BUILT_IN: Mapping[str, PolicyFactory] = {
     "random": RandomPolicy,
+    "limited_random": LimitedRandom,
     "round_robin": RoundRobin,
+    "weighted_round_robin": WeightedRoundRobin,
     "consistent_hash": ConsistentHash,
+    "least_loaded": LeastLoaded,
+    "nearest": Nearest,
 }

@@ -1,23 +1,24 @@
 """The stages that decide who may be asked: one list, judged when something changes, never for each call.
 
-    match -> tags -> liveness            (access, breaker and load take their places in the same list)
+    match -> tags -> version -> release -> zone -> access -> liveness -> breaker
 
-A stage REMOVEs an instance (it is no candidate, and it is off the ring: placement counts it out), or says AVOID (it is
-skipped while another candidate exists, and it stays on the ring, so that a moment's doubt moves no key), or lets it
-pass. A stage whose judgement changes for a reason of its own (a breaker that opens) asks the table to judge again
-(`RoutingTable.reconsider`).
+A stage REMOVEs an instance (it is no candidate, and it is off the ring: placement counts it out), or lets it PASS.
+Between the two it keeps its place on the ring, so that a moment's doubt moves no key: AVOID skips it while another
+candidate exists, EJECT does so for a part of a pool only, WITHHOLD lets nobody ask it. A stage whose judgement
+changes for a reason of its own (a breaker that opens) asks the table to judge again (`RoutingTable.reconsider`).
 """
 
 from __future__ import annotations
 
-from enum import Enum
-from typing import Protocol
+from enum import IntEnum
+from typing import ClassVar, Protocol
 
 import msgspec
 
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import MemberState
 from reachp2p.core.routing.instance import Instance
+from reachp2p.core.routing.versions import parse_range, read_version
 from reachp2p.errors import ErrorCode
 
 
@@ -27,27 +28,44 @@ class Selector(msgspec.Struct, frozen=True, gc=False):
     capability: str | None
     agent: str | None
     tags: tuple[tuple[str, str], ...] = ()
+    version: str | None = None
+    side: str | None = None
+    """Of a release split: `candidate` or `stable`."""
+    zone: str | None = None
 
     @classmethod
     def of(cls, query: RouteQuery) -> Selector:
         """The selector of a query."""
         tags = query.tags
-        return cls(query.capability, query.agent, tuple(sorted(tags.items())) if tags else ())
+        pairs = tuple(tags.items()) if len(tags) < 2 else tuple(sorted(tags.items()))
+        return cls(query.capability, query.agent, pairs, query.version)
 
     def __str__(self) -> str:
-        """The target in words, as in `text.summarize of nlp/summarizer with env=prod`."""
+        """The target in words, as in `text.summarize of nlp/summarizer@^1.2 with env=prod`."""
         name = self.agent or ""
         if self.capability is not None:
             name = self.capability if self.agent is None else f"{self.capability} of {self.agent}"
-        return f"{name} with {', '.join(f'{key}={value}' for key, value in self.tags)}" if self.tags else name
+        if self.version is not None:
+            name = f"{name}@{self.version}"
+        if self.tags:
+            name = f"{name} with {', '.join(f'{key}={value}' for key, value in self.tags)}"
+        if self.side is not None:
+            name = f"{name}, release {self.side}"
+        return name if self.zone is None else f"{name}, in zone {self.zone}"
 
 
-class Verdict(Enum):
-    """What a stage says about an instance."""
+class Verdict(IntEnum):
+    """What a stage says about an instance; of several, the highest counts."""
 
-    PASS = "pass"
-    AVOID = "avoid"
-    REMOVE = "remove"
+    PASS = 0
+    EJECT = 1
+    """Skipped, if it is among the first tenth of its pool to be so, and not the last (`pool`)."""
+    AVOID = 2
+    """Skipped while another candidate exists; asked as a last resort."""
+    WITHHOLD = 3
+    """Not asked, not even as a last resort."""
+    REMOVE = 4
+    """Not asked, and off the ring."""
 
 
 class Stage(Protocol):
@@ -55,6 +73,8 @@ class Stage(Protocol):
 
     name: str
     code: ErrorCode
+    depends_on_caller: ClassVar[bool] = False
+    """Whether two nodes with equal views may judge otherwise for ever: it is left out of what views are compared by."""
 
     def judge(self, selector: Selector, instance: Instance) -> Verdict:
         """Whether `instance` may serve `selector` now; cheap, and without side effects."""
@@ -63,7 +83,7 @@ class Stage(Protocol):
         """The reason for a judgement other than PASS, in a few words without the name of the instance."""
 
 
-class Match:
+class Match(Stage):
     """Does it offer the capability, and is it the agent?"""
 
     name = "match"
@@ -82,7 +102,7 @@ class Match:
         return f"does not offer {selector.capability}"
 
 
-class Tags:
+class Tags(Stage):
     """Does it carry every tag asked for, with that value?"""
 
     name = "tags"
@@ -107,7 +127,58 @@ class Tags:
         return "with the tags"
 
 
-class Liveness:
+class Versions(Stage):
+    """Is its agent of a version in the range asked for?"""
+
+    name = "version"
+    code = ErrorCode.NO_SUCH_VERSION
+
+    def judge(self, selector: Selector, instance: Instance) -> Verdict:
+        """REMOVE what is outside the range; both sides are parsed once (`versions`)."""
+        if selector.version is None:
+            return Verdict.PASS
+        version = read_version(instance.info.version)
+        fits = version is not None and version in parse_range(selector.version)
+        return Verdict.PASS if fits else Verdict.REMOVE
+
+    def why(self, selector: Selector, instance: Instance) -> str:
+        """Its version."""
+        return f"version {instance.info.version}"
+
+
+class Release(Stage):
+    """Is it on the side of the release split that was chosen for the call?"""
+
+    name = "release"
+    code = ErrorCode.NO_HEALTHY_INSTANCE
+
+    def judge(self, selector: Selector, instance: Instance) -> Verdict:
+        """REMOVE the other side."""
+        is_asked = selector.side is None or selector.side == instance.info.side
+        return Verdict.PASS if is_asked else Verdict.REMOVE
+
+    def why(self, selector: Selector, instance: Instance) -> str:
+        """Its side."""
+        return f"release {instance.info.side}"
+
+
+class Zone(Stage):
+    """Is its node in the zone that was chosen for the call?"""
+
+    name = "zone"
+    code = ErrorCode.NO_HEALTHY_INSTANCE
+
+    def judge(self, selector: Selector, instance: Instance) -> Verdict:
+        """REMOVE other zones."""
+        is_asked = selector.zone is None or selector.zone == instance.zone
+        return Verdict.PASS if is_asked else Verdict.REMOVE
+
+    def why(self, selector: Selector, instance: Instance) -> str:
+        """Its zone."""
+        return f"in zone {instance.zone}" if instance.zone else "in no zone"
+
+
+class Liveness(Stage):
     """Is its node there, in the life that registered it?
 
     DEAD, LEFT and unknown nodes and records of another life are out. SUSPECT nodes, nodes whose process answered by
@@ -147,16 +218,18 @@ class Liveness:
         return str(state.value)
 
 
-STAGES: tuple[Stage, ...] = (Match(), Tags(), Liveness())
+STAGES: tuple[Stage, ...] = (Match(), Tags(), Versions(), Release(), Zone(), Liveness())
 
 
 def judge(stages: tuple[Stage, ...], selector: Selector, instance: Instance) -> tuple[Verdict, Stage | None]:
-    """The verdict of the whole list and the stage that gave it: the first that removes, else the first that avoids."""
-    avoider: Stage | None = None
+    """The verdict of the whole list and the stage that gave it: the first that removes, else the strictest."""
+    strictest, said_by = Verdict.PASS, None
     for stage in stages:
         verdict = stage.judge(selector, instance)
+        if verdict is Verdict.PASS:
+            continue
         if verdict is Verdict.REMOVE:
             return verdict, stage
-        if verdict is Verdict.AVOID and avoider is None:
-            avoider = stage
-    return (Verdict.PASS, None) if avoider is None else (Verdict.AVOID, avoider)
+        if verdict > strictest:
+            strictest, said_by = verdict, stage
+    return strictest, said_by

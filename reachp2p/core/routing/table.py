@@ -19,10 +19,13 @@ from reachp2p.core.counters import Counters
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Life, NodeId
 from reachp2p.core.membership.table import PRESENT
+from reachp2p.core.registry.access import Access
 from reachp2p.core.ring.placement import InstanceKey, fingerprint
+from reachp2p.core.routing.access import Identity
 from reachp2p.core.routing.instance import Instance, InstanceInfo
 from reachp2p.core.routing.pool import NOBODY, Candidates, Pool
 from reachp2p.core.routing.stages import STAGES, Selector, Stage, Verdict, judge
+from reachp2p.errors import ErrorCode
 
 POOLS_MAX = 1_024
 """Selectors in use at one node: a few dozen is usual; a caller that invents tag values must not cost memory."""
@@ -42,6 +45,7 @@ class _Node(msgspec.Struct, gc=False):
     unreached: bool = False
     unsteady: bool = False
     unanswered: bool = False
+    zone: str = ""
     agents: dict[str, Instance] = {}
 
 
@@ -62,11 +66,17 @@ class RoutingTable:
         virtual_nodes: int = 150,
         pools_max: int = POOLS_MAX,
         stages: tuple[Stage, ...] = STAGES,
+        identity: Identity | None = None,
     ) -> None:
+        """`identity`: who calls from here, for the access stage; it is kept true from now on."""
         self.version = 0
         self.is_isolated = False
         """Nobody answers this node: there is no last resort (`touch`)."""
         self.stages = stages
+        self._common_stages = tuple(stage for stage in stages if not stage.depends_on_caller)
+        self._identity = identity
+        self._guarded: dict[InstanceKey, None] = {}
+        """Instances that not everybody may call."""
         self._counters = counters
         self._virtual_nodes = virtual_nodes
         self._pools_max = pools_max
@@ -88,6 +98,7 @@ class RoutingTable:
             return False
         key = (node, agent) if old is None else old.key
         self._replace(entry, key, old, _instance(key, entry, info))
+        self._note_offered(node, entry)
         self.version += 1
         return True
 
@@ -98,6 +109,7 @@ class RoutingTable:
         if entry is None or old is None:
             return False
         self._replace(entry, old.key, old, None)
+        self._note_offered(node, entry)
         self._forget_if_empty(node, entry)
         self.version += 1
         return True
@@ -109,6 +121,7 @@ class RoutingTable:
         refused: bool = False,
         node_name: str = "",
         life: Life | None = None,
+        zone: str = "",
     ) -> bool:
         """What membership believes about a node now (`state` None: forgotten); false if nothing is new.
 
@@ -119,14 +132,21 @@ class RoutingTable:
             if state is None:
                 return False
             entry = self._nodes[node] = _Node(agents=_NO_AGENTS)
-        elif (entry.state, entry.refused, entry.name, entry.life) == (state, refused, node_name, life):
+        elif (entry.state, entry.refused, entry.name, entry.life, entry.zone) == (
+            state,
+            refused,
+            node_name,
+            life,
+            zone,
+        ):
             return False
         if life != entry.life or (state is MemberState.ALIVE and entry.state is not state):
             entry.unreached = entry.unanswered = False  # it has told news of itself since
         if life != entry.life:
             entry.unsteady = False
-        entry.state, entry.refused, entry.name, entry.life = state, refused, node_name, life
+        entry.state, entry.refused, entry.name, entry.life, entry.zone = state, refused, node_name, life, zone
         self._rejudge(entry)
+        self._note_offered(node, entry)
         self._forget_if_empty(node, entry)
         self.version += 1
         return True
@@ -201,6 +221,23 @@ class RoutingTable:
             self._replace(entry, instance.key, instance, instance)
             self.version += 1
 
+    def reconsider_node(self, node: NodeId) -> None:
+        """The same for all agents of a node."""
+        entry = self._nodes.get(node)
+        for agent in list(entry.agents) if entry is not None else ():
+            self.reconsider(node, agent)
+
+    def _note_offered(self, node: NodeId, entry: _Node) -> None:
+        """What this node offers itself decides which guarded instances it may call."""
+        identity = self._identity
+        if identity is None or node != identity.node:
+            return
+        offered = dict.fromkeys(name for name, i in entry.agents.items() if i.info.life == entry.life)
+        if offered != identity.offered:
+            identity.offered = offered
+            for guarded, agent in list(self._guarded):
+                self.reconsider(guarded, agent)
+
     def _forget_if_empty(self, node: NodeId, entry: _Node) -> None:
         if entry.state is None and not entry.agents:
             del self._nodes[node]
@@ -214,6 +251,10 @@ class RoutingTable:
             if not entry.agents:
                 entry.agents = {}
             entry.agents[agent] = new
+        if new is not None and new.info.access != Access.PUBLIC:
+            self._guarded[key] = None
+        elif old is not None and old.info.access != Access.PUBLIC:
+            del self._guarded[key]
         self._rename(self._agents, agent, key, new)
         offered = new.info.capabilities if new is not None else {}
         for capability in offered:
@@ -244,7 +285,8 @@ class RoutingTable:
         """The pool of a selector, cached from now on; None if nobody offers what it names."""
         pool = self._pools.get(selector)
         if pool is not None:
-            self._pools.move_to_end(selector)
+            if 2 * len(self._pools) > self._pools_max:  # far from the bound nobody asks who was used last
+                self._pools.move_to_end(selector)
             return pool
         named = self._named(selector)
         if named is None:
@@ -288,9 +330,16 @@ class RoutingTable:
         return NOBODY if found.last_resort and self.is_isolated else found
 
     def undoubted(self, capability: str) -> Sequence[Instance]:
-        """Those of `routable` that no stage avoids. Valid until the table changes."""
+        """Those of `routable` that no stage avoids; if there are none, those that are only busy. Valid until the table
+        changes."""
         pool = self.pool(Selector(capability, None))
-        return pool.preferred.items if pool is not None else ()
+        if pool is None or pool.preferred.items:
+            return pool.preferred.items if pool is not None else ()
+        return [one for one in pool.candidates().items if self._is_only_busy(pool.selector, one)]
+
+    def _is_only_busy(self, selector: Selector, instance: Instance) -> bool:
+        stage = judge(self.stages, selector, instance)[1]
+        return stage is not None and stage.code is ErrorCode.ALL_OVERLOADED
 
     def known(self, selector: Selector) -> list[Instance]:
         """Every instance under the name of a selector, whatever its state, in key order."""
@@ -301,6 +350,13 @@ class RoutingTable:
         """One instance, whatever its state."""
         entry = self._nodes.get(node)
         return entry.agents.get(agent) if entry is not None else None
+
+    def offered_by(self, node: NodeId, life: Life) -> list[str]:
+        """The agents that a node offers in one of its lives, as far as is known here."""
+        entry = self._nodes.get(node)
+        if entry is None:
+            return []
+        return [agent for agent, instance in entry.agents.items() if instance.info.life == life]
 
     def instances(self) -> list[Instance]:
         """Every instance, whatever its state, in key order."""
@@ -316,7 +372,7 @@ class RoutingTable:
         return sorted(self._agents)
 
     def fingerprint(self) -> str:
-        """Over all placed instances and their weights: equal in two views that place every key alike."""
+        """Over all placed instances and their weights, whoever may call them: equal in two views that place alike."""
         if self._fingerprint is None or self._fingerprint[0] != self.version:
             weights = {i.key: i.info.weight_percent for i in self.instances() if self._is_placed(i)}
             self._fingerprint = (self.version, fingerprint(weights, self._virtual_nodes))
@@ -324,7 +380,7 @@ class RoutingTable:
 
     def _is_placed(self, instance: Instance) -> bool:
         anyone = Selector(None, instance.agent)
-        return judge(self.stages, anyone, instance)[0] is not Verdict.REMOVE
+        return judge(self._common_stages, anyone, instance)[0] is not Verdict.REMOVE
 
     def sizes(self) -> dict[str, int]:
         """Gauges of every table here, by name, for diagnostics."""
@@ -347,4 +403,5 @@ def _instance(key: InstanceKey, entry: _Node, info: InstanceInfo) -> Instance:
         unreached=entry.unreached,
         unsteady=entry.unsteady,
         unanswered=entry.unanswered,
+        zone=entry.zone,
     )

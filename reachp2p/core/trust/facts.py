@@ -2,12 +2,12 @@
 
 A fact is the payload of a COSE_Sign1 object; purpose and cluster id are signed with it as external data, so that no
 fact means anything in another cluster or as another kind of fact. The signer is the node the fact itself names: a
-head's and a record's `node`, an accusation's `accuser`. The bytes received are what is checked, kept and passed on
-(case B48).
+head's and a record's `node`, an accusation's `accuser`, the `author` of rules. The bytes received are what is checked,
+kept and passed on (case B48).
 
 What comes later, here: a certificate check between signature and admission (a head whose certificate is unknown
-waits), and facts signed by a cluster's root or issuers (revocations, rules), which name their signer
-like the others.
+waits), that of an operator's key for rules, and facts signed by a cluster's root or issuers (revocations), which name
+their signer like the others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reachp2p.core.ids import NodeId
 from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p.core.wire.codec import decode_fact, encode_fact
 from reachp2p.core.wire.cose import parse1, sign1, to_be_signed
-from reachp2p.core.wire.facts import Accusation, AgentRecord, Fact, Head
+from reachp2p.core.wire.facts import Accusation, AgentRecord, Fact, Head, RulesRecord
 from reachp2p.core.wire.limits import WireError
 from reachp2p.errors import LocalProtocolError
 
@@ -162,6 +162,8 @@ def signer_of(fact: Fact) -> NodeId:
             return NodeId(fact.node)
         case Accusation():
             return NodeId(fact.accuser)
+        case RulesRecord():
+            return NodeId(fact.author)
         case _:
             raise TypeError(f"no signer is known for {type(fact).__name__}")
 

@@ -20,10 +20,11 @@ import msgspec
 
 from reachp2p.core.ids import MESSAGE_ID_BYTES
 from reachp2p.core.wire.cose import head
-from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Fact, Head
+from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Fact, Head, RulesRecord
 from reachp2p.core.wire.limits import BYTES_MAX, DEPTH_MAX, INTEGER_MAX, WireError, load
 from reachp2p.core.wire.messages import EXTENSION_KEY_MIN, EXTENSIONS_MAX, MESSAGES, Message, Reply, Request
 from reachp2p.core.wire.plain import read_plain, write_plain
+from reachp2p.core.wire.plain_calls import read_calls, remember_target, write_call
 from reachp2p.errors import LocalProtocolError
 
 DATAGRAM_NUMBER_MAX = 31
@@ -37,7 +38,7 @@ FromWire = Callable[[Any], Any]
 
 def encode_message(message: Message) -> bytes:
     """One message. Raises `LocalProtocolError` if its extensions break the rules for extensions."""
-    plain = write_plain(message)
+    plain = write_call(message) or write_plain(message)
     return plain or cbor2.dumps((message.NUMBER, _LAYOUTS[type(message)].to_map(message)))
 
 
@@ -65,14 +66,16 @@ def decode_messages(
     plain = read_plain(data) if len(data) <= bytes_max else None
     if plain is not None and len(plain) <= messages_max:
         return plain, 0
-    items = load(data, bytes_max=bytes_max)
-    if type(items) is not list:
-        raise WireError("not_messages", "the body is not an array")
-    if len(items) > messages_max:
-        raise WireError("messages", f"more than {messages_max}")
+    items = None if datagram or len(data) > bytes_max else read_calls(data, messages_max)
+    if items is None:
+        items = _load_body(data, bytes_max, messages_max)
     messages: list[Message] = []
     skipped = 0
     for item in items:
+        kind = type(item)
+        if kind is Request or kind is Reply:
+            messages.append(item)
+            continue
         try:
             message = _read_message(item, datagram)
         except WireError as error:
@@ -86,7 +89,18 @@ def decode_messages(
             skipped += 1
         else:
             messages.append(message)
+            if type(message) is Request:
+                remember_target(message)
     return messages, skipped
+
+
+def _load_body(data: bytes, bytes_max: int, messages_max: int) -> list[Any]:
+    items = load(data, bytes_max=bytes_max)
+    if type(items) is not list:
+        raise WireError("not_messages", "the body is not an array")
+    if len(items) > messages_max:
+        raise WireError("messages", f"more than {messages_max}")
+    return items
 
 
 def decode_message(
@@ -333,6 +347,6 @@ def _unless_none(convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return lambda value: None if value is None else convert(value)
 
 
-_SENT: tuple[type[Any], ...] = (*MESSAGES, Head, Accusation, AgentRecord, Capability)
+_SENT: tuple[type[Any], ...] = (*MESSAGES, Head, Accusation, AgentRecord, Capability, RulesRecord)
 _LAYOUTS: dict[type[Any], _Layout] = {kind: _Layout(kind) for kind in _SENT}
 _BY_NUMBER: dict[int, _Layout] = {kind.NUMBER: _LAYOUTS[kind] for kind in MESSAGES}

@@ -1,4 +1,4 @@
-"""What nodes sign: heads, accusations and agent records, as the payload of a COSE_Sign1 object.
+"""What nodes sign: heads, accusations, agent records and rules, as the payload of a COSE_Sign1 object.
 
 The signed bytes are kept and forwarded as they came; these structs are only how we read and write them. Like
 messages they are CBOR maps with integer keys, the same rule for unknown keys applies, and `KEYS` is append-only.
@@ -11,11 +11,12 @@ from typing import Annotated, Any, ClassVar
 import msgspec
 from msgspec import Meta
 
-from reachp2p.core.ids import Address, Life
-from reachp2p.core.wire.messages import Counter, Extensions, Hash, LongText, NodeIdField, Text
+from reachp2p.core.ids import CLAIM_EPOCH_MAX, PATTERNS_MAX, Address, Life
+from reachp2p.core.wire.messages import Counter, Extensions, Hash, LongText, NodeIdField, StreamField, Text
 
 WallTime = Annotated[int, Meta(ge=0, le=2**40)]
 """Unix seconds. Judged with tolerance, for validity only."""
+ClaimEpoch = Annotated[int, Meta(ge=0, le=CLAIM_EPOCH_MAX)]
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +77,8 @@ class Capability(msgspec.Struct, frozen=True, kw_only=True):
     """One thing an agent can do. `parameters` and `result` are hashes of JSON Schemas, pulled on demand."""
 
     KEYS: ClassVar[dict[str, int]] = {
-        "name": 1, "description": 2, "parameters": 3, "result": 4, "repeatable": 5, "timeout_ms": 6,
+        "name": 1, "description": 2, "parameters": 3, "result": 4, "repeatable": 5, "timeout_ms": 6, "stream": 7,
+        "parameter_item": 8, "task_ms": 9,
     }  # fmt: skip
     name: Text
     description: LongText = ""
@@ -84,7 +86,23 @@ class Capability(msgspec.Struct, frozen=True, kw_only=True):
     result: Hash | None = None
     repeatable: bool = False
     timeout_ms: Annotated[int, Meta(ge=1, le=86_400_000)] | None = None
+    """Synchronous limit of a call that names none."""
+    stream: StreamField = 0
+    """If results are a stream, `result` is the schema of one item."""
+    parameter_item: Hash | None = None
+    """Hash of the schema of one item, if parameters are a stream."""
+    task_ms: Annotated[int, Meta(ge=1, le=86_400_000)] | None = None
+    """Deadline of a call that goes on as a task."""
     extensions: Extensions = {}
+
+
+class Claim(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True, gc=False):
+    """What a node says of its right to an exclusive agent (docs/protocol/claims.md)."""
+
+    epoch: ClaimEpoch
+    """The claim epoch that it holds, or 0: it stands by."""
+    highest: ClaimEpoch
+    """The highest epoch of this agent that it had heard of when it signed, its own included."""
 
 
 class AgentRecord(Fact, frozen=True, kw_only=True):
@@ -97,6 +115,7 @@ class AgentRecord(Fact, frozen=True, kw_only=True):
     KEYS: ClassVar[dict[str, int]] = {
         "node": 1, "life": 2, "version": 3, "agent": 4, "withdrawn": 5, "issued_at": 6, "agent_version": 7,
         "description": 8, "owner": 9, "capabilities": 10, "tags": 11, "weight_percent": 12, "access": 13, "limits": 14,
+        "callers": 15, "candidate_percent": 16, "claim": 19, "topics": 20,
     }  # fmt: skip
     node: NodeIdField
     life: Life
@@ -114,3 +133,25 @@ class AgentRecord(Fact, frozen=True, kw_only=True):
     access: Annotated[int, Meta(ge=0, le=2)] = 0
     """0 public, 1 restricted, 2 private."""
     limits: dict[str, Any] = {}
+    callers: Annotated[list[Text], Meta(max_length=64)] = []
+    """Who may call a restricted agent: namespaces, agent ids, NodeIds in hex."""
+    candidate_percent: Annotated[int, Meta(ge=0, le=100)] | None = None
+    """Of a release candidate: its share of the calls."""
+    claim: Claim | None = None
+    """Of an exclusive agent, also when it is withdrawn; None of all others."""
+    topics: Annotated[list[Text], Meta(max_length=PATTERNS_MAX)] = []
+    """Patterns of the topics whose events this node wants for this agent (docs/protocol/events.md)."""
+
+
+class RulesRecord(Fact, frozen=True, kw_only=True):
+    """A rule set for the whole cluster. Signed by its `author`; of two the higher (version, author, digest) counts."""
+
+    PURPOSE = "rules"
+    KEYS: ClassVar[dict[str, int]] = {"author": 1, "version": 2, "issued_at": 3, "rules": 4, "comment": 5}
+    author: NodeIdField
+    version: Counter
+    issued_at: WallTime
+    """For people; nothing is judged by it."""
+    rules: Annotated[bytes, Meta(min_length=1, max_length=32_768)]
+    """Deterministic CBOR of its own, so that a version which does not know every word of it can pass it on."""
+    comment: Text = ""

@@ -59,7 +59,7 @@ def load(
             max_depth=depth_max,
             allow_indefinite=False,
             allow_duplicate_keys=False,
-            semantic_decoders=_NO_TAGS,
+            semantic_decoders=NO_TAGS,
         ).decode()
     except (cbor2.CBORError, ValueError, TypeError, OverflowError, RecursionError, MemoryError) as error:
         # The walk says more exactly what is wrong, if it is one of our rules.
@@ -154,4 +154,4 @@ class _NoTags(dict[int, Any]):
         raise ValueError("tags are not allowed")
 
 
-_NO_TAGS = _NoTags()
+NO_TAGS = _NoTags()

@@ -13,11 +13,16 @@ import msgspec
 from msgspec import Meta
 
 from reachp2p.core.ids import COUNTER_MAX, MESSAGE_ID_BYTES, NODE_ID_BYTES, NONCE_BYTES, Life
+from reachp2p.core.settings import WINDOW_MAX
 
 WIRE_VERSION = 1
 """Byte 0 of each datagram and of the hello."""
 EXTENSION_KEY_MIN = 128
 EXTENSIONS_MAX = 16
+LOAD_EXTENSION = 128
+"""On Acks and replies: how busy the sender is (`routing.load`)."""
+COORDINATE_EXTENSION = 129
+"""On Acks: where the sender is (`routing.places`)."""
 
 NodeIdField = Annotated[bytes, Meta(min_length=NODE_ID_BYTES, max_length=NODE_ID_BYTES)]
 Nonce = Annotated[bytes, Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
@@ -31,6 +36,10 @@ SmallSigned = Annotated[bytes, Meta(min_length=70, max_length=1_200)]
 """A COSE_Sign1 object that fits a datagram."""
 Text = Annotated[str, Meta(max_length=256)]
 LongText = Annotated[str, Meta(max_length=4_096)]
+StreamField = Annotated[int, Meta(ge=0, le=3)]
+"""What of a call is a stream: 0 nothing, 1 results, 2 parameters, 3 both."""
+Window = Annotated[int, Meta(ge=0, le=WINDOW_MAX)]
+"""Bytes that one direction of a stream may be ahead."""
 Extensions = dict[int, Any]
 
 
@@ -142,6 +151,29 @@ class ChallengeAnswer(Message, frozen=True, kw_only=True):
     KEYS: ClassVar[dict[str, int]] = {"nonce": 1, "life": 2}
     nonce: Nonce
     life: Life
+
+
+# Rules of the cluster (docs/protocol/rules.md); the bodies are below, because they need links
+
+
+class RulesEntry(
+    msgspec.Struct, frozen=True, order=True, array_like=True, forbid_unknown_fields=True, gc=False
+):
+    """Which rules record: what orders two of them, and the digest of its signed bytes."""
+
+    version: Counter
+    author: NodeIdField
+    digest: Hash
+
+
+class RulesNotice(Message, frozen=True, kw_only=True):
+    """There is this rules record; whoever lacks it asks the sender for it over a link."""
+
+    NUMBER = 12
+    KEYS: ClassVar[dict[str, int]] = {"version": 1, "author": 2, "digest": 3}
+    version: Counter
+    author: NodeIdField
+    digest: Hash
 
 
 # Links (docs/protocol/links.md)
@@ -301,6 +333,7 @@ class Request(Message, frozen=True, kw_only=True):
     KEYS: ClassVar[dict[str, int]] = {
         "message_id": 1, "life": 2, "agent": 3, "capability": 4, "remaining_ms": 5, "hops_left": 6, "content_type": 7,
         "payload": 8, "session_id": 9, "idempotency_key": 10, "traceparent": 11, "attempt": 12, "path": 13,
+        "stream": 14, "credit": 15,
     }  # fmt: skip
     message_id: MessageId
     life: Life
@@ -315,17 +348,22 @@ class Request(Message, frozen=True, kw_only=True):
     traceparent: Text | None = None
     attempt: Annotated[int, Meta(ge=1, le=100)] = 1
     path: Annotated[list[Text], Meta(max_length=16)] = []
+    stream: StreamField = 0
+    credit: Window = 0
+    """Bytes of result items that may come before the first `StreamCredit`: the caller's window."""
 
 
 class Reply(Message, frozen=True, kw_only=True):
     """The one end of a request. `code` 0 is a result; otherwise an error code, `payload` empty, `detail` for people.
 
     `executed` is false when the handler was certainly never started, so that a second attempt elsewhere is safe.
+    `items` counts the result items of a stream, which the caller has to have before this is the end.
     """
 
     NUMBER = 51
     KEYS: ClassVar[dict[str, int]] = {
-        "message_id": 1, "code": 2, "content_type": 3, "payload": 4, "detail": 5, "executed": 6,
+        "message_id": 1, "code": 2, "content_type": 3, "payload": 4, "detail": 5, "executed": 6, "items": 7,
+        "caller_fault": 9, "retry_after_ms": 10,
     }  # fmt: skip
     message_id: MessageId
     code: Annotated[int, Meta(ge=0, le=9_999)] = 0
@@ -333,6 +371,11 @@ class Reply(Message, frozen=True, kw_only=True):
     payload: bytes = b""
     detail: LongText = ""
     executed: bool = True
+    items: Counter = 0
+    caller_fault: bool = False
+    """The handler says that the caller is at fault, so that this says nothing about the instance."""
+    retry_after_ms: Annotated[int, Meta(ge=1, le=86_400_000)] | None = None
+    """When the callee would take another call of this caller (1410)."""
 
 
 class Cancel(Message, frozen=True, kw_only=True):
@@ -341,6 +384,149 @@ class Cancel(Message, frozen=True, kw_only=True):
     NUMBER = 52
     KEYS: ClassVar[dict[str, int]] = {"message_id": 1}
     message_id: MessageId
+
+
+# Streams
+
+
+class StreamItem(Message, frozen=True, kw_only=True):
+    """One item of a stream: a result from the callee, a parameter from the caller. `offset` counts from 0."""
+
+    NUMBER = 53
+    KEYS: ClassVar[dict[str, int]] = {"message_id": 1, "offset": 2, "payload": 3, "content_type": 4}
+    message_id: MessageId
+    offset: Counter
+    payload: bytes
+    content_type: Text = "application/cbor"
+
+
+class StreamCredit(Message, frozen=True, kw_only=True):
+    """You may have sent `credit` bytes in all. `ended`: the reply and its items are here, forget the stream."""
+
+    NUMBER = 54
+    KEYS: ClassVar[dict[str, int]] = {"message_id": 1, "credit": 2, "ended": 3}
+    message_id: MessageId
+    credit: Counter = 0
+    ended: bool = False
+
+
+class StreamEnd(Message, frozen=True, kw_only=True):
+    """The caller's parameters have ended; `items` is how many there were."""
+
+    NUMBER = 55
+    KEYS: ClassVar[dict[str, int]] = {"message_id": 1, "items": 2}
+    message_id: MessageId
+    items: Counter
+
+
+class StreamResume(Message, frozen=True, kw_only=True):
+    """After a broken link: I want your item `next`, and grant `credit` bytes in all. Answered by one with `answers`."""
+
+    NUMBER = 56
+    KEYS: ClassVar[dict[str, int]] = {"message_id": 1, "next": 2, "credit": 3, "answers": 4}
+    message_id: MessageId
+    next: Counter = 0
+    credit: Counter = 0
+    answers: bool = False
+
+
+# Events of topics (docs/protocol/events.md)
+
+
+class Publication(Message, frozen=True, kw_only=True):
+    """An event that the sender publishes, for whoever subscribes to its topic on the receiving node.
+
+    `sequence` counts what this life of the sender has sent to this life of the receiver, from 1: a gap is a loss.
+    `published_at` is Unix milliseconds, for people.
+    """
+
+    NUMBER = 57
+    KEYS: ClassVar[dict[str, int]] = {
+        "topic": 1, "payload": 2, "sequence": 3, "published_at": 4, "content_type": 5, "agent": 6, "session_id": 7,
+        "traceparent": 8, "hops_left": 9,
+    }  # fmt: skip
+    topic: Text
+    payload: bytes
+    sequence: Counter
+    published_at: Annotated[int, Meta(ge=0, le=2**50)]
+    content_type: Text = "application/cbor"
+    agent: Text | None = None
+    """The agent on whose behalf it is published."""
+    session_id: MessageId | None = None
+    traceparent: Text | None = None
+    hops_left: Annotated[int, Meta(ge=0, le=64)] = 10
+    """How many further calls and events the chain may have."""
+
+
+# Sessions and traces (docs/protocol/sessions.md)
+
+Span = Annotated[bytes, Meta(min_length=8, max_length=8)]
+RecordedPayload = Annotated[bytes, Meta(max_length=65_536)]
+
+
+class HopEntry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One attempt of one call as the sender saw it. Which node the sender is, its link has proven. Items that a later
+    version appends are not looked at."""
+
+    served: bool
+    other: NodeIdField | None
+    session: MessageId
+    trace: MessageId
+    span: Span
+    parent: Span | None
+    message_id: MessageId
+    attempt: Annotated[int, Meta(ge=1, le=100)]
+    depth: Annotated[int, Meta(ge=0, le=64)]
+    agent: Text
+    capability: Text
+    started_ms: Counter
+    """By the wall clock of the sender."""
+    duration_us: Counter
+    queued_us: Counter
+    bytes_in: Counter
+    bytes_out: Counter
+    code: Annotated[int, Meta(ge=0, le=9_999)]
+    detail: Text
+    items: Counter
+    handed: bool
+    answered: bool
+    payload_in: RecordedPayload | None = None
+    payload_out: RecordedPayload | None = None
+
+
+class HopWant(Message, frozen=True, kw_only=True):
+    """Asks for recorded hops: of one session or trace, or all that fit; answered by `HopPage`s. `strays`: also calls
+    that began a trace of their own while the receiver served that session. `age_ms`: ended at most so long ago."""
+
+    NUMBER = 58
+    KEYS: ClassVar[dict[str, int]] = {
+        "query": 1, "session": 2, "strays": 3, "failed": 4, "age_ms": 5, "capability": 6, "agent": 7, "limit": 8,
+    }  # fmt: skip
+    query: Counter
+    session: MessageId | None = None
+    strays: bool = False
+    failed: bool = False
+    age_ms: Annotated[int, Meta(ge=1, le=86_400_000)] | None = None
+    capability: Text | None = None
+    agent: Text | None = None
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 1_000
+
+
+class HopPage(Message, frozen=True, kw_only=True):
+    """Part of the answer to a `HopWant`. The `last` one says how many hops fitted and were left out, since when (wall
+    clock) the sender records, and since when it has dropped nothing; `code` is not 0 if it does not answer."""
+
+    NUMBER = 59
+    KEYS: ClassVar[dict[str, int]] = {
+        "query": 1, "hops": 2, "last": 3, "left_out": 4, "since_ms": 5, "complete_since_ms": 6, "code": 7,
+    }  # fmt: skip
+    query: Counter
+    hops: Annotated[list[HopEntry], Meta(max_length=128)] = []
+    last: bool = False
+    left_out: Counter = 0
+    since_ms: Counter = 0
+    complete_since_ms: Counter = 0
+    code: Annotated[int, Meta(ge=0, le=9_999)] = 0
 
 
 # Larger bodies
@@ -362,8 +548,40 @@ class SchemaBodies(Message, frozen=True, kw_only=True):
     bodies: Annotated[list[Annotated[bytes, Meta(max_length=65_536)]], Meta(max_length=32)]
 
 
+# Rules of the cluster (docs/protocol/rules.md)
+
+RULES_KEY = 130
+"""Optional, in a `SyncOffer`: [version of the newest rules record held, hash over all that are held]."""
+RULE_RECORDS_MAX = 16
+
+
+class RulesList(Message, frozen=True, kw_only=True):
+    """The rules records that the sender holds, the oldest first; answered by `RulesWant` and `RulesBodies`."""
+
+    NUMBER = 62
+    KEYS: ClassVar[dict[str, int]] = {"entries": 1}
+    entries: Annotated[list[RulesEntry], Meta(max_length=RULE_RECORDS_MAX)] = []
+
+
+class RulesWant(Message, frozen=True, kw_only=True):
+    """Asks for rules records by the digests of their signed bytes."""
+
+    NUMBER = 63
+    KEYS: ClassVar[dict[str, int]] = {"digests": 1}
+    digests: Annotated[list[Hash], Meta(min_length=1, max_length=RULE_RECORDS_MAX)]
+
+
+class RulesBodies(Message, frozen=True, kw_only=True):
+    """Signed rules records; those that the sender does not hold are left out."""
+
+    NUMBER = 64
+    KEYS: ClassVar[dict[str, int]] = {"records": 1}
+    records: Annotated[list[Signed], Meta(max_length=RULE_RECORDS_MAX)] = []
+
+
 MESSAGES: tuple[type[Message], ...] = (
     Ping, Ack, PingReq, Nack, RelayedAck, HeadUpdate, AccusationUpdate, RecordUpdate, HeadRequest, Challenge,
     ChallengeAnswer, Hello, HelloProof, Goodbye, ContactRequest, ContactAnswer, Chunk, SyncOffer, SyncDigest, SyncWant,
-    SyncDelta, SyncEnd, Request, Reply, Cancel, SchemaWant, SchemaBodies,
+    SyncDelta, SyncEnd, Request, Reply, Cancel, StreamItem, StreamCredit, StreamEnd, StreamResume, Publication,
+    HopWant, HopPage, SchemaWant, SchemaBodies, RulesNotice, RulesList, RulesWant, RulesBodies,
 )  # fmt: skip

@@ -13,9 +13,11 @@ from reachp2p_sim.checkers.accuracy import Accuracy
 from reachp2p_sim.checkers.availability import Availability
 from reachp2p_sim.checkers.base import Checker
 from reachp2p_sim.checkers.bounded import Bounded
+from reachp2p_sim.checkers.bounded_load import BoundedLoad
 from reachp2p_sim.checkers.completeness import Completeness
 from reachp2p_sim.checkers.convergence import Convergence
 from reachp2p_sim.checkers.damage import Damage
+from reachp2p_sim.checkers.ejection import Ejection
 from reachp2p_sim.checkers.equivocation import Equivocation
 from reachp2p_sim.checkers.fencing import Fencing
 from reachp2p_sim.checkers.flapping import Flapping
@@ -28,7 +30,9 @@ from reachp2p_sim.checkers.placement import Placement
 from reachp2p_sim.checkers.quiet import Quiet
 from reachp2p_sim.checkers.refutation import Refutation
 from reachp2p_sim.checkers.registrations import Registrations
+from reachp2p_sim.checkers.retry_budget import RetryBudget
 from reachp2p_sim.checkers.single_outcome import SingleOutcome
+from reachp2p_sim.checkers.tokens import Tokens
 from reachp2p_sim.checkers.truthful_events import TruthfulEvents
 from reachp2p_sim.checkers.verdicts import Verdicts
 from reachp2p_sim.checkers.wall_clock import WallClock
@@ -38,9 +42,11 @@ CHECKERS: tuple[type[Checker], ...] = (
     Accuracy,
     Availability,
     Bounded,
+    BoundedLoad,
     Completeness,
     Convergence,
     Damage,
+    Ejection,
     Equivocation,
     Fencing,
     Flapping,
@@ -53,7 +59,9 @@ CHECKERS: tuple[type[Checker], ...] = (
     Quiet,
     Refutation,
     Registrations,
+    RetryBudget,
     SingleOutcome,
+    Tokens,
     TruthfulEvents,
     Verdicts,
     WallClock,

@@ -101,7 +101,10 @@ class Availability(Checker):
             host
             for host in self.world.running
             if any(
-                capability == one.name for offer in host.application.offers for one in offer.spec.capabilities
+                capability == one.name
+                for offer in host.application.offers
+                if not offer.spec.exclusive  # while nobody owns it, calls fail
+                for one in offer.spec.capabilities
             )
             and not host.application.is_leaving
             and self._reach_each_other(caller, host)

@@ -51,6 +51,8 @@ class Host:
         self.name = name
         self.shown_name: str | None = None
         """The display name that the node tells others, if it is not `name`; two machines may share one."""
+        self.tells_load = False
+        """From its next start on the node tells those whom it answers how busy it is."""
         self.is_upgraded = False
         """From its next start on it runs the next release (`next_release`)."""
         self.address = address

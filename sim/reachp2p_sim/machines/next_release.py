@@ -47,7 +47,9 @@ class NextCodec(Codec):
 
     def encode(self, message: Message) -> bytes:
         """With the optional key."""
-        encoded = encode_message(msgspec.structs.replace(message, extensions={NEW_KEY: NEW_VALUE}))
+        encoded = encode_message(
+            msgspec.structs.replace(message, extensions={**message.extensions, NEW_KEY: NEW_VALUE})
+        )
         return _Alone(encoded) if isinstance(message, Ack) and message.origin is not None else encoded
 
     def pack(self, encoded: Sequence[bytes]) -> bytes:

@@ -25,6 +25,7 @@ from reachp2p.core.effects import (
     Persist,
     SendDatagram,
     SendFrame,
+    StreamReady,
 )
 from reachp2p.core.engine import Engine
 from reachp2p.core.events import CallEnded, DrainFinished, Event, Fenced, Resumed, Started, StartRefused
@@ -88,6 +89,7 @@ class Process:
                 name=host.shown_name or host.name,
                 addresses=(host.address,),
                 take_over=take_over,
+                tells_load=host.tells_load,
                 protocol=world.protocol,
             ),
             signer=host.signer,
@@ -371,6 +373,8 @@ class Process:
                 host.application.invoke(effect)
             case CancelInvoke(invocation=invocation):
                 host.application.cancel(invocation)
+            case StreamReady(stream=stream):
+                host.application.stream_ready(stream)
 
     def _notified(self, event: Event) -> None:
         host = self._host

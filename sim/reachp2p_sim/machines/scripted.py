@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from reachp2p.core.commands import AgentSpec, CallSpec, InvokeResult
+from reachp2p.core.commands import AgentSpec, CallSpec, InvokeResult, RouteQuery
 from reachp2p.core.effects import Effect, LinkEnd, Notify
 from reachp2p.core.engine import Engine
 from reachp2p.core.events import DrainFinished, Event, Started
@@ -20,7 +20,7 @@ from reachp2p.core.ids import Address, Entropy, Life, LinkId, NodeId, Rng, Ticke
 from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.settings import Settings
 from reachp2p.core.trust.signer import Signer, Verifier
-from reachp2p.core.views import AgentView, MemberView
+from reachp2p.core.views import AgentView, Explanation, MemberView
 from reachp2p.core.wire.engine_codec import CODEC, Codec
 from reachp2p.core.wire.messages import DigestEntry
 from reachp2p_sim.machines.host import Host
@@ -55,6 +55,7 @@ class ScriptedEngine(Engine):
         self.present_view_hash = b""
         self.gauges: dict[str, int] = {}
         self.probing: list[NodeId] = []
+        self.present_explanation: Explanation | None = None
         self.present_routable: list[NodeId] = []
         self.present_agents: list[AgentView] = []
         self.present_weights: dict[InstanceKey, int] = {}
@@ -179,6 +180,11 @@ class ScriptedEngine(Engine):
     def routable(self, capability: str) -> list[NodeId]:
         """What the script says."""
         return self.present_routable
+
+    def explain(self, query: RouteQuery) -> Explanation:
+        """What the script says."""
+        assert self.present_explanation is not None, "the script says nothing about routes"
+        return self.present_explanation
 
     def is_probing(self, node: NodeId) -> bool:
         """What the script says."""

@@ -20,6 +20,7 @@ PAPERS: tuple[str, ...] = (
     "scuttlebutt",
     "ring",
     "vivaldi",
+    "load",
 )
 """In the order of docs/papers.md."""
 

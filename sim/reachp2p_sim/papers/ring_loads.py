@@ -106,9 +106,9 @@ def judge_loads(_: Scale, done: Sequence[tuple[LoadCase, Loads]]) -> Findings:
             )
         )
     findings.remarks.append(
-        "Routing does not bound loads yet: the experiment walks the preference lists of the ring that ships. "
-        "Weighted rendezvous hashing is no part of reachp2p, whose ring gives an instance tokens in proportion to "
-        "its weight."
+        "The experiment walks the preference lists of the ring that ships, with the keys of all callers together; "
+        "the router that ships bounds what each caller has in flight. Weighted rendezvous hashing is no part of "
+        "reachp2p, whose ring gives an instance tokens in proportion to its weight."
     )
     return findings
 

@@ -24,9 +24,10 @@ FRAMING = "framing"
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     "lives": ("Challenge", "ChallengeAnswer", "ContactRequest", "ContactAnswer"),
-    "news": ("HeadUpdate", "AccusationUpdate", "RecordUpdate", "HeadRequest"),
+    "news": ("HeadUpdate", "AccusationUpdate", "RecordUpdate", "HeadRequest", "RulesNotice"),
     "sync": ("SyncOffer", "SyncDigest", "SyncWant", "SyncDelta", "SyncEnd"),
-    "calls": ("Request", "Reply", "Cancel", "SchemaWant", "SchemaBodies"),
+    "calls": ("Request", "Reply", "Cancel", "SchemaWant", "SchemaBodies", "HopWant", "HopPage"),
+    "rules": ("RulesList", "RulesWant", "RulesBodies"),
     "links": ("Hello", "HelloProof", "Goodbye", "Chunk"),
     "probes": ("Ping", "Ack", "PingReq", "Nack", "RelayedAck"),
 }

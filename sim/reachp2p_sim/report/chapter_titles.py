@@ -44,12 +44,31 @@ from reachp2p_sim.steps.processes import (
     Upgrade,
 )
 from reachp2p_sim.steps.story import DeclareCore, Expect, Run
-from reachp2p_sim.steps.work import CallLoop, OfferAgent, WithdrawAgent
+from reachp2p_sim.steps.work import (
+    ApplyRules,
+    CallAtRate,
+    CallLoop,
+    ChangeHandlers,
+    OfferAgent,
+    WithdrawAgent,
+)
 from reachp2p_sim.world.world import Performed
 
 TOGETHER = 0.05
 """Acts less than this many seconds apart are told as one."""
-QUIET = (Run, Expect, DeclareCore, CallLoop, OfferAgent, WithdrawAgent, SaveDisk, ShowName, SetName, ListenIn)
+QUIET = (
+    Run,
+    Expect,
+    DeclareCore,
+    CallAtRate,
+    CallLoop,
+    OfferAgent,
+    WithdrawAgent,
+    SaveDisk,
+    ShowName,
+    SetName,
+    ListenIn,
+)
 """Steps that disturb nobody: they begin no chapter."""
 MENDING = (Heal, Release, Resume, Restart, Start, EndWeather, AllowDials, TurnHonest)
 
@@ -228,6 +247,10 @@ def sentence(step: Step) -> str:
             return "all dials get through again"
         case Block(hosts=hosts):
             return f"{_who(hosts)} {_verb(hosts, 'block')} right before sending and after receiving"
+        case ApplyRules(hosts=hosts):
+            return f"{_who(hosts)} {_verb(hosts, 'apply', 'applies')} rules to the whole cluster"
+        case ChangeHandlers(hosts=hosts, agent=agent):
+            return f"the handlers of {agent} behave otherwise on {_who(hosts)}"
         case SlowDown(hosts=hosts, service_time=service_time):
             pace = (
                 f"now {words.seconds(service_time)} for each input"

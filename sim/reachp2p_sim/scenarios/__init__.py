@@ -22,8 +22,11 @@ from reachp2p_sim.scenarios import (
     newcomers,
     old_news,
     partitions,
+    pools,
     random_faults,
     restarts,
+    rules,
+    sessions,
     shapes,
     weather,
 )
@@ -51,8 +54,11 @@ __all__ = [
     "newcomers",
     "old_news",
     "partitions",
+    "pools",
     "random_faults",
     "restarts",
+    "rules",
+    "sessions",
     "shapes",
     "weather",
 ]

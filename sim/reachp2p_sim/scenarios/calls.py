@@ -6,10 +6,19 @@ from reachp2p.core.commands import AgentSpec, CapabilitySpec
 from reachp2p.core.events import CallEnded, Event
 from reachp2p.errors import ErrorCode, ReachError
 from reachp2p_sim.machines.host import Host
-from reachp2p_sim.measuring.budgets import dissemination, healing
-from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle
+from reachp2p_sim.measuring.budgets import (
+    completeness,
+    dissemination,
+    healing,
+    suspicion_maximum,
+    suspicion_minimum,
+)
+from reachp2p_sim.scenarios.base import Options, grow, require, scenario, settle, stopped
+from reachp2p_sim.scenarios.pools import serve, teams
+from reachp2p_sim.scenarios.served import Served
 from reachp2p_sim.scenarios.told import Told
-from reachp2p_sim.world.world import World
+from reachp2p_sim.world.violation import Violation
+from reachp2p_sim.world.world import World, without
 
 
 @scenario(
@@ -85,6 +94,62 @@ def views_differ(world: World, options: Options) -> None:
     settle(world, healing(options.nodes, world.protocol))
 
 
+@scenario(
+    "exclusive-agent",
+    "one of three owns an agent and crashes, another takes over; a cut makes two owners, and after it one remains",
+    nodes=8,
+    nodes_min=4,
+    group="calls",
+    cut=60.0,
+)
+def exclusive_agent(world: World, options: Options) -> None:
+    """docs/protocol/claims.md: a takeover within its bound, and one owner outside of partitions."""
+    hosts = grow(world, options, work=False)
+    offering = hosts[:3]
+    world.offer(*offering, agent=LEDGER, capability="pay.book", service_time=0.05, exclusive=True)
+    world.call_in_a_loop(*hosts, capability="pay.book", think_time=0.5, timeout=2.0)
+    minimum = suspicion_minimum(options.nodes, world.protocol)
+    world.timings["first_owner_after"] = world.run_until(_is_owned, limit=3 * minimum)
+    first = _owner(world)
+    world.crash(first)
+    # DEAD, twice S_min, one more turn for a standby that is not first in line, and the time for its disk and its word.
+    bound = completeness(options.nodes, world.protocol) + 2.5 * minimum
+    bound += dissemination(options.nodes, world.protocol)
+
+    def is_taken_over(world: World) -> bool:
+        return _is_owned(world) and _owner(world) is not first
+
+    world.timings["taken_over_after"] = world.run_until(is_taken_over, limit=bound)
+    second = _owner(world)
+    world.restart(first)
+    settle(world, healing(options.nodes, world.protocol))
+    require(world, _owner(world) is second, "a former owner has taken the agent from one that lives")
+    aside = [second, *hosts[3:]][: options.nodes // 2]
+    world.partition(aside, without(hosts, *aside))
+    world.run(options.number("cut"))
+    owners = {host.engine.owner(LEDGER) for host in hosts}
+    require(world, len(owners) == 2, f"{len(owners)} owners while a cut separates those who offer the agent")
+    world.heal()
+    settle(world, healing(options.nodes, world.protocol))
+    require(world, _owner(world) is not second, "the lower claim has remained")
+
+
+LEDGER = "pay/ledger"
+
+
+def _is_owned(world: World) -> bool:
+    owners = {host.engine.owner(LEDGER) for host in world.running}
+    return len(owners) == 1 and None not in owners and _owner(world).is_running
+
+
+def _owner(world: World) -> Host:
+    """Who owns the agent, as the first running machine sees it."""
+    node = world.running[0].engine.owner(LEDGER)
+    if node is None:
+        raise Violation("scenario", "nobody owns the agent", world.now)
+    return world.by_node[node][0]
+
+
 CLEAR = (1301, 1303, 1406, 1411)
 """Nobody offers it; nobody healthy does; refused; the node was lost."""
 SIZES = (2_000, 20_000, 200_000)
@@ -128,3 +193,122 @@ def large_records(world: World, options: Options) -> None:
 
 def _spec(agent: str, description: str, capability: str) -> AgentSpec:
     return AgentSpec(agent=agent, description=description, capabilities=(CapabilitySpec(name=capability),))
+
+
+@scenario(
+    "restarts-under-load",
+    "each of three instances leaves and comes back while they are called, and no call may run twice: not one fails",
+    nodes=8,
+    nodes_min=5,
+    cases=("B24",),
+    group="calls",
+    instances=3,
+    rate=15.0,
+    second_max=0.01,
+)
+def restarts_under_load(world: World, options: Options) -> None:
+    """An instance that stops refuses what it has not begun, finishes what it has, and says goodbye then."""
+    hosts = world.add_nodes(options.nodes, converged=True, tells_load=True)
+    world.run(1)
+    servers, callers = hosts[-int(options.number("instances")) :], hosts[:2]
+    serve(world, servers, repeatable=False, service_time=0.05)
+    served = Served(world)
+    world.call_at_rate(*callers, rate=options.number("rate"))
+    world.run(2)
+    for server in servers:
+        world.leave(server)
+        world.run_until(stopped(server), limit=15)
+        world.run(1)
+        world.start(server)
+        world.run(4)
+    world.timings["second_attempts"] = served.again / served.started
+    require(world, set(served.codes()) == {0}, f"calls ended as {served.codes()}")
+    most = options.number("second_max") * served.started
+    require(world, served.again <= most, f"{served.again} second attempts of {served.started} calls")
+
+
+@scenario(
+    "bridge-callers",
+    "two halves reach each other only through one node, with callers and instances on both sides: calls go on",
+    nodes=8,
+    nodes_min=5,
+    cases=("B3.14", "B31"),
+    group="calls",
+    limits={"flaps": 2},
+    cut=60.0,
+    rate=4.0,
+)
+def bridge_callers(world: World, options: Options) -> None:
+    """Nobody is buried, so each side holds the other's instances ALIVE; whoever cannot be dialled is passed over."""
+    hosts = world.add_nodes(options.nodes, converged=True, tells_load=True)
+    world.run(1)
+    callers = [hosts[0], hosts[-1]]
+    serve(world, hosts[1:-1])
+    served = Served(world)
+    world.call_at_rate(*callers, rate=options.number("rate"))
+    world.run(3)
+    world.partition_shape("bridge")
+    noticed = suspicion_maximum(len(hosts), world.protocol) + dissemination(len(hosts), world.protocol)
+    world.run(noticed)
+    since = world.now
+    world.run(options.number("cut") - noticed)
+    world.timings["well_at_first"] = served.well()
+    for caller in callers:
+        codes = [end.code for end in served.ends if end.caller is caller and end.at >= since]
+        failed = [code for code in codes if code]
+        require(world, len(codes) > 0, f"{caller.name} has made no call during the cut")
+        require(
+            world, not failed, f"{len(failed)} of {len(codes)} calls of {caller.name} ended as {failed[:3]}"
+        )
+    world.heal()
+    settle(world, healing(len(hosts), world.protocol))
+
+
+@scenario(
+    "caller-flood",
+    "one caller calls far faster than it may, another one as it should: only the first is refused, and told when",
+    nodes=6,
+    nodes_min=3,
+    group="calls",
+    flood=200.0,
+    per_second=10.0,
+    burst=50,
+    seconds=5.0,
+)
+def caller_flood(world: World, options: Options) -> None:
+    """A token bucket for each caller at each instance: no caller can take another one's share."""
+    callers, servers = teams(world, options)
+    greedy, polite = callers[:2]
+    per_second, burst, seconds = (options.number(name) for name in ("per_second", "burst", "seconds"))
+    serve(world, servers, rate=per_second, burst=int(burst))
+    served = Served(world)
+    refusals: list[CallEnded] = []
+
+    def on_event(host: Host, event: Event) -> None:
+        if isinstance(event, CallEnded) and event.code == ErrorCode.RATE_LIMITED:
+            refusals.append(event)
+
+    world.listen(on_event, CallEnded)
+    world.call_at_rate(greedy, rate=options.number("flood") * len(servers) / 4, seconds=seconds)
+    world.call_at_rate(polite, rate=5.0, seconds=seconds)
+    world.run(seconds + 1)
+    done = sum(end.code == 0 and end.caller is greedy for end in served.ends)
+    allowed = len(servers) * (burst + per_second * seconds)
+    world.timings["served_of_allowed"] = done / allowed
+    require(
+        world,
+        done <= allowed + len(servers),
+        f"{greedy.name} was served {done} times, {allowed:.0f} are allowed",
+    )
+    require(world, done > 0.8 * allowed, f"{greedy.name} was served {done} times only, of {allowed:.0f}")
+    codes = {end.code for end in served.ends if end.caller is polite}
+    require(world, codes == {0}, f"the calls of {polite.name} ended as {sorted(codes)}")
+    require(world, len(refusals) > 0, "nobody was refused")
+    require(
+        world,
+        all(
+            event.retry_after is not None and 0 < event.retry_after <= 1 / per_second + 0.001
+            for event in refusals
+        ),
+        "a refusal does not say when to come back",
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
+import msgspec
 from msgspec import Meta
 
 from reachp2p.core.counters import Counters
@@ -28,7 +29,8 @@ class AddNodes(Step, frozen=True, kw_only=True):
     """Add machines, and start them at moments drawn from the next `within` seconds unless `start` is false.
 
     `names` are chosen when it is done, if there are none: the next free ones. `converged` ones start at once and have
-    each other's heads a moment later, as if they had lived together for long: no join is simulated.
+    each other's heads a moment later, as if they had lived together for long: no join is simulated. With `tells_load`
+    they tell those whom they answer how busy they are.
     """
 
     count: Annotated[int, Meta(ge=0, le=10_000)] = 0
@@ -36,6 +38,7 @@ class AddNodes(Step, frozen=True, kw_only=True):
     seeds: tuple[str, ...] = ("seeds",)
     start: bool = True
     converged: bool = False
+    tells_load: bool = False
     names: tuple[str, ...] = ()
 
     machines: ClassVar[tuple[str, ...]] = ("names",)
@@ -49,15 +52,14 @@ class AddNodes(Step, frozen=True, kw_only=True):
         """With the names of the machines to come."""
         if self.names:
             return self
-        names = tuple(world.next_names(self.count))
-        return AddNodes(
-            within=self.within, seeds=self.seeds, start=self.start, converged=self.converged, names=names
-        )
+        return msgspec.structs.replace(self, count=0, names=tuple(world.next_names(self.count)))
 
     def perform(self, world: World) -> None:
         """Build them all, then start each at its moment."""
         seeds = () if self.converged else self.seeds
         hosts = [world.build(name, world.signing.signer(name), seeds) for name in self.names]
+        for host in hosts:
+            host.tells_load = self.tells_load
         if not self.start:
             return
         if self.converged:
@@ -244,6 +246,7 @@ class Clone(Step, frozen=True, kw_only=True):
             twin = world.build(world.next_clone(host), host.signer, host.seeds)
             twin.disk.replace(host.disk.image() if self.image is None else world.image(self.image, host))
             twin.application.offers = list(host.application.offers)
+            twin.tells_load = host.tells_load
 
 
 class SaveDisk(Step, frozen=True, kw_only=True):

@@ -50,7 +50,15 @@ from reachp2p_sim.steps.processes import (
 )
 from reachp2p_sim.steps.selection import StepImpossible
 from reachp2p_sim.steps.story import DeclareCore
-from reachp2p_sim.steps.work import AGENT, CallLoop, OfferAgent, WithdrawAgent
+from reachp2p_sim.steps.work import (
+    AGENT,
+    ApplyRules,
+    CallAtRate,
+    CallLoop,
+    ChangeHandlers,
+    OfferAgent,
+    WithdrawAgent,
+)
 
 SEEDS = "seeds"
 """The name under which nodes look for their seed nodes."""
@@ -75,14 +83,20 @@ class Acts(ABC):
         within: float = 0.0,
         seeds: Sequence[str] = (SEEDS,),
         converged: bool = False,
+        tells_load: bool = False,
     ) -> list[Host]:
         """Add machines and start them, all at once or at moments drawn from the next `within` seconds.
 
         The first machine of a world becomes the seed node of all, itself included. `converged`: they start at once and
-        have each other's heads after a tenth of a second; nobody joins.
+        have each other's heads after a tenth of a second; nobody joins. `tells_load`: they tell those whom they answer
+        how busy they are.
         """
         before = len(self.nodes)
-        self.perform(AddNodes(count=count, within=within, seeds=tuple(seeds), converged=converged))
+        self.perform(
+            AddNodes(
+                count=count, within=within, seeds=tuple(seeds), converged=converged, tells_load=tells_load
+            )
+        )
         return self.nodes[before:]
 
     def add_node(self, *, seeds: Sequence[str] = (SEEDS,)) -> Host:
@@ -192,6 +206,18 @@ class Acts(ABC):
     def call_in_a_loop(self, *hosts: Host, **how: Any) -> None:
         """Let machines call a capability again and again; the keywords are those of `CallLoop`."""
         self.perform(CallLoop(hosts=_names(hosts), **how))
+
+    def call_at_rate(self, *hosts: Host, rate: float, **how: Any) -> None:
+        """Let machines call a capability so many times a second; the keywords are those of `CallAtRate`."""
+        self.perform(CallAtRate(hosts=_names(hosts), rate=rate, **how))
+
+    def change_handlers(self, *hosts: Host, **how: Any) -> None:
+        """Let handlers behave otherwise from now on; the keywords are those of `ChangeHandlers`."""
+        self.perform(ChangeHandlers(hosts=_names(hosts), **how))
+
+    def apply_rules(self, *hosts: Host, rules: str) -> None:
+        """Let nodes apply routing rules, the text of a TOML file, to the whole cluster."""
+        self.perform(ApplyRules(hosts=_names(hosts), rules=rules))
 
     # Network
 

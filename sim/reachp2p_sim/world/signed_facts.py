@@ -17,7 +17,7 @@ from reachp2p.core.trust.facts import external_data, signer_of
 from reachp2p.core.trust.signer import Signer
 from reachp2p.core.wire.codec import decode_fact
 from reachp2p.core.wire.cose import PROTECTED, to_be_signed
-from reachp2p.core.wire.facts import Accusation, AgentRecord, Fact, Head
+from reachp2p.core.wire.facts import Accusation, AgentRecord, Fact, Head, RulesRecord
 
 Listener: TypeAlias = "Callable[[NodeId, Fact, bytes], None]"
 """Told who has signed what, with the payload's bytes."""
@@ -48,7 +48,7 @@ class SignedFacts:
     def __init__(self, cluster_id: str) -> None:
         self._prefixes: dict[bytes, type[Fact]] = {
             to_be_signed(PROTECTED, external_data(kind.PURPOSE, cluster_id), b"")[:-1]: kind
-            for kind in (Head, Accusation, AgentRecord)
+            for kind in (Head, Accusation, AgentRecord, RulesRecord)
         }
         self.all_prefixes = tuple(self._prefixes)
         self.heads: dict[tuple[NodeId, Life, int], list[SaidHead]] = {}
@@ -88,6 +88,8 @@ class SignedFacts:
             case Accusation():
                 node = NodeId(fact.accuser)
                 self._accused(fact, payload)
+            case RulesRecord():
+                node = NodeId(fact.author)
             case _:
                 raise TypeError(f"no node signs a {type(fact).__name__}")
         for listener in self.on_signed:

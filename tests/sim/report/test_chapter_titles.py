@@ -20,6 +20,7 @@ SAMPLES: dict[str, dict[str, Any]] = {
     "add-nodes": {"names": ("n00", "n01"), "within": 1.0},
     "step-clock": {"hosts": ("n00",), "seconds": 5.0},
     "turn-hostile": {"hosts": ("n00",), "behaviour": "flood"},
+    "apply-rules": {"hosts": ("n00",), "rules": "[[rule]]\nretry = false\n"},
     "heal": {},
     "release": {},
     "end-weather": {},

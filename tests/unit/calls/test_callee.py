@@ -67,6 +67,19 @@ def test_what_cannot_be_served_is_refused_at_once_and_surely_not_executed(
     assert b.leftovers == {}
 
 
+@pytest.mark.parametrize("changes", [{"hops_left": 65}, {"hops_left": -1}, {"path": ["x/y"] * 17}])
+def test_hops_and_path_out_of_their_bounds_are_answered_at_once_and_not_executed(
+    changes: dict[str, object],
+) -> None:
+    """B25: whoever tampers with them, nobody waits and nothing runs."""
+    _, a, b = pair()
+    ask(a, b, **changes)
+    (reply,) = replies(a)
+    assert (reply.code, reply.executed) == (ErrorCode.WIRE_VERSION, False)
+    assert b.invoked == []
+    assert b.leftovers == {}
+
+
 # How a handler ends
 
 
@@ -77,6 +90,7 @@ def test_what_cannot_be_served_is_refused_at_once_and_surely_not_executed(
         (InvokeResult(code=1403, detail="ValueError: no"), (1403, b"", True)),
         (InvokeResult(code=1405, detail="/text: missing", executed=False), (1405, b"", False)),
         (InvokeResult(code=1403, payload=b"leftover of a failure"), (1403, b"", True)),
+        (InvokeResult(code=1403, detail="no such order", caller_fault=True), (1403, b"", True)),
         (InvokeResult(payload=b"x" * 1_001), (1404, b"", True)),
         (InvokeResult(payload=b"p", content_type="c" * 257), (1403, b"", True)),
         (InvokeResult(payload=b"p", content_type="text\x00"), (1403, b"", True)),
@@ -92,6 +106,7 @@ def test_each_ending_of_a_handler_is_one_reply(
     world.run()
     (reply,) = replies(a)
     assert (reply.code, reply.payload, reply.executed) == expected
+    assert reply.caller_fault is result.caller_fault
     assert b.leftovers == {}
 
 
@@ -167,6 +182,25 @@ def test_so_many_run_so_many_wait_and_the_next_is_told_at_once() -> None:
         b.finish()
     world.run()
     assert [reply.code for reply in replies(a)] == [1406, 0, 0, 0, 0]
+    assert b.leftovers == {}
+
+
+@pytest.mark.parametrize(("queue", "waiting"), [(0, 0), (1, 1), (3, 3), (None, 2)])
+def test_so_many_wait_as_the_capability_says(queue: int | None, waiting: int) -> None:
+    world = World()
+    a, b = world.node("a"), world.node("b")
+    b.offer(concurrency=2, queue=queue)
+    a.dial(b)
+    world.run()
+    for number in range(1, 8):
+        ask(a, b, number)
+    (view,) = b.callee.bulkheads()
+    assert (view.running, view.waiting, view.concurrency, view.queue) == (2, waiting, 2, waiting)
+    assert [reply.code for reply in replies(a)] == [ErrorCode.REFUSED_FULL] * (5 - waiting)
+    while b.running:
+        b.finish()
+    (view,) = b.callee.bulkheads()
+    assert (view.agent, view.capability, view.running, view.waiting) == (AGENT, CAPABILITY, 0, 0)
     assert b.leftovers == {}
 
 
@@ -431,3 +465,26 @@ def test_links_that_were_never_open_mean_nothing_to_the_serving_side() -> None:
     assert len(b.downs) == 1
     assert len(b.running) == 1
     assert b.links.send(LinkId(12_345), Reply(message_id=bytes(16))) is False
+
+
+def test_who_is_not_among_the_callers_of_an_agent_is_refused_whatever_its_own_router_thinks() -> None:
+    _, a, b = pair()
+    b.agents[AGENT] = replace(b.agents[AGENT], access="restricted", callers=("shop",))
+    ask(a, b, 1)
+    b.offered[a.node, life(2)] = ["shop/cart"]
+    ask(a, b, 2)
+    b.offered[a.node, a.life] = ["nlp/cart"]
+    ask(a, b, 3)
+    assert [(reply.code, reply.executed) for reply in replies(a)] == [(ErrorCode.ACCESS_DENIED, False)] * 3
+    assert "restricted" in replies(a)[0].detail
+    b.offered[a.node, a.life].append("shop/cart")
+    ask(a, b, 4)
+    assert len(b.running) == 1
+    assert b.counters.value("calls.refused.1304") == 3
+
+
+def test_a_node_that_calls_its_own_agent_needs_no_leave() -> None:
+    _, _, b = pair()
+    b.agents[AGENT] = replace(b.agents[AGENT], access="private")
+    b.call()
+    assert len(b.running) == 1

@@ -14,7 +14,7 @@ from reachp2p.core.counters import Counters
 from reachp2p.core.effects import LinkEnd, SendFrame
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import LinkId, NodeId
-from reachp2p.core.routing.instance import Instance
+from reachp2p.core.routing.pick import Pick
 from reachp2p.core.settings import Protocol
 from reachp2p.core.wire import codec
 from reachp2p.core.wire.limits import WireError
@@ -22,6 +22,8 @@ from reachp2p.core.wire.messages import Message, Reply, Request
 from reachp2p.errors import CallFailed, ErrorCode, InvalidIdentifier
 from tests.unit.calls.world import AGENT, CAPABILITY, Node, World
 from tests.unit.links.pair import life
+
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 
 def trio(*, repeatable: bool = False, **protocol: float) -> tuple[World, Node, Node, Node]:
@@ -44,7 +46,7 @@ def nothing_left(*nodes: Node) -> bool:
 def test_a_call_dials_asks_and_ends_with_the_result() -> None:
     world, a, b, c = trio()
     call = a.call(
-        b"question", session_id=b"s" * 16, idempotency_key="k", traceparent="t", content_type="text/plain"
+        b"question", session_id=b"s" * 16, idempotency_key="k", traceparent=PARENT, content_type="text/plain"
     )
     assert a.caller.pending == 1
     world.run()
@@ -56,7 +58,9 @@ def test_a_call_dials_asks_and_ends_with_the_result() -> None:
         a.node,
     )
     assert (invoke.content_type, invoke.message_id, invoke.attempt) == ("text/plain", call, 1)
-    assert (invoke.session_id, invoke.idempotency_key, invoke.traceparent) == (b"s" * 16, "k", "t")
+    assert (invoke.session_id, invoke.idempotency_key) == (b"s" * 16, "k")
+    assert invoke.traceparent is not None
+    assert invoke.traceparent.startswith(PARENT[:36])
     assert (invoke.path, invoke.hops_left) == ((AGENT,), 9)
     assert invoke.deadline == world.now + 30.0
     b.finish(result=InvokeResult(payload=b"answer", content_type="text/html"))
@@ -153,7 +157,6 @@ def test_what_cannot_succeed_is_refused_before_anything_is_sent(
     "changes",
     [
         {"idempotency_key": "k" * 257},
-        {"traceparent": "\ud800"},
         {"content_type": "text/plain\n"},
         {"session_id": b"short"},
     ],
@@ -268,13 +271,13 @@ def test_a_dial_that_fails_marks_its_node_before_another_is_picked() -> None:
     world, a, b, c = trio()
     a.table.set_node(b.node, MemberState.ALIVE)
     picked: list[bool] = []
-    pick = world.router.pick
+    route = world.router.route
 
-    def notes(query: RouteQuery, exclude: Collection[NodeId] = ()) -> Instance:
+    def notes(query: RouteQuery, exclude: Collection[NodeId] = (), now: float = 0.0) -> Pick:
         picked.append(a.table.is_unreached(b.node))
-        return pick(query, exclude)
+        return route(query, exclude, now)
 
-    world.router.pick = notes  # type: ignore[method-assign]
+    world.router.route = notes  # type: ignore[method-assign]
     world.kill(b)
     a.call()
     world.run()
@@ -606,6 +609,21 @@ def test_all_calls_end_with_their_life() -> None:
     assert nothing_left(a, b, c)
 
 
+def test_a_node_that_stops_promises_nothing_about_what_it_has_asked() -> None:
+    world, a, b, c = trio()
+    asked = a.call()
+    world.run()
+    world.silent |= {b.address, c.address}
+    world.lose(a, b)
+    world.lose(a, c)
+    linking = a.call()
+    a.caller.end_all(ErrorCode.NODE_LOST, "this node has left", world.now)
+    a.perform()
+    assert a.end_of(asked).code == ErrorCode.OUTCOME_UNKNOWN
+    assert (a.end_of(linking).code, a.end_of(linking).detail) == (ErrorCode.NODE_LOST, "this node has left")
+    assert nothing_left(a)
+
+
 # What a callee may send
 
 
@@ -657,7 +675,7 @@ def test_each_reply_becomes_one_end_with_a_known_code(reply: Reply, code: ErrorC
 
 # What a link has promised and cannot keep
 
-LONG = {"idempotency_key": "é" * 256, "traceparent": "é" * 256, "path": ("é" * 256,) * 10}
+LONG = {"idempotency_key": "é" * 256, "traceparent": PARENT, "path": ("é" * 256,) * 10}
 """Texts of 6 kB around a payload: more than a link's promise counts with."""
 
 
@@ -682,7 +700,23 @@ def test_a_request_larger_than_its_promise_goes_to_another_instance_at_once() ->
     world.run()
     assert (a.end_of(call).code, a.end_of(call).attempts) == (0, 2)
     assert (a.end_of(first).code, a.end_of(first).node) == (0, b.node)
+    assert world.router.excused == [(b.node, ErrorCode.REFUSED_FULL)]
     assert nothing_left(a, b, c)
+
+
+def test_a_link_that_is_full_already_says_nothing_about_the_instance() -> None:
+    world, a, b, c = trio(link_queue_max=8_000)
+    for node in (b, c):
+        a.dial(node)
+    world.run()
+    link = a.links.link_to(b.node)
+    assert link is not None
+    a.links.on_writable(link, 0, world.now)
+    world.gated.add("a")
+    calls = [a.call(b"x" * 3_000) for _ in range(4)]
+    assert world.router.excused == [(b.node, ErrorCode.REFUSED_FULL)] * len(world.router.excused) != []
+    for call in calls:
+        a.cancel(call)
 
 
 def test_a_request_that_fits_no_link_ends_at_once_and_says_why() -> None:
@@ -692,6 +726,7 @@ def test_a_request_that_fits_no_link_ends_at_once_and_says_why() -> None:
     ended = a.end_of(call)
     assert (ended.code, ended.detail) == (ErrorCode.REFUSED_FULL, "too much waits for its link already")
     assert (ended.attempts, a.counters.value("calls.unsent")) == (2, 2)
+    assert [node for node, _ in world.router.excused] == [b.node, c.node], "our link says nothing about them"
     assert b.invoked == c.invoked == []
     assert nothing_left(a, b, c)
 
@@ -758,7 +793,7 @@ def test_a_request_that_a_callee_does_not_understand_is_refused_at_once_and_goes
     """Also one that came in pieces. A newer node may understand it."""
     world, a, b, c = trio()
     monkeypatch.setitem(codec._LAYOUTS, _Newer, codec._Layout(_Newer))
-    original = a.caller._request
+    original = a.caller._attempts._request
     made: list[int] = []
 
     def newer(*arguments: Any) -> Message:
@@ -768,7 +803,7 @@ def test_a_request_that_a_callee_does_not_understand_is_refused_at_once_and_goes
             _Newer(message_id=request.message_id, padding=bytes(size), news=1) if len(made) == 1 else request
         )
 
-    monkeypatch.setattr(a.caller, "_request", newer)
+    monkeypatch.setattr(a.caller._attempts, "_request", newer)
     call = a.call()
     world.run()
     assert b.invoked == []
@@ -785,7 +820,7 @@ def test_a_request_that_nobody_understands_ends_with_1708_and_the_key(
 ) -> None:
     world, a, b, c = trio()
     monkeypatch.setitem(codec._LAYOUTS, _Newer, codec._Layout(_Newer))
-    monkeypatch.setattr(a.caller, "_request", lambda call, *_: _Newer(message_id=call.id, news=1))
+    monkeypatch.setattr(a.caller._attempts, "_request", lambda call, *_: _Newer(message_id=call.id, news=1))
     call = a.call()
     world.run()
     ended = a.end_of(call)
@@ -938,3 +973,54 @@ def test_nothing_is_sent_to_the_instance_that_was_passed_over() -> None:
 
 def test_a_spec_is_plain_data() -> None:
     assert CallSpec(query=RouteQuery(), payload=b"").hops_left is None
+
+
+def test_the_router_hears_how_every_attempt_has_ended() -> None:
+    world, a, b, c = trio(repeatable=True)
+    first = a.call()
+    world.run()
+    b.finish()
+    world.run()
+    assert world.router.ended == [(b.node, 0)]
+    second = a.call()
+    world.run()
+    world.lose(a, b)
+    c.finish(result=InvokeResult(code=1403, detail="raised"))
+    world.run()
+    assert world.router.ended[1:] == [(b.node, 1411), (c.node, 1403)]
+    third = a.call()
+    a.cancel(third)
+    assert world.router.ended[3:] == [(b.node, 1402)]
+    assert [a.end_of(call).code for call in (first, second, third)] == [0, 1403, 1402]
+    assert world.router.started == []
+
+
+def test_an_attempt_that_took_its_share_of_the_time_has_ended_late() -> None:
+    world, a, b, c = trio(repeatable=True)
+    a.call(timeout=10.0)
+    world.run()
+    world.sleep(7.5)
+    assert world.router.ended == [(b.node, 1401)]
+    assert [pick.instance.node for pick in world.router.started] == [c.node]
+
+
+def test_without_budget_no_second_instance_is_asked() -> None:
+    """B8.4: retries never become the load."""
+    world = World()
+    a, b, c = (world.node(name, protocol=Protocol(retries_free=0, retry_percent=50)) for name in "abc")
+    for node in (b, c):
+        node.offer(repeatable=True)
+        a.dial(node)
+    world.run()
+    codes = []
+    for _ in range(4):
+        call = a.call()
+        world.run()
+        b.finish(result=InvokeResult(code=ErrorCode.REFUSED_FULL, executed=False))
+        world.run()
+        if c.running:
+            c.finish()
+            world.run()
+        codes.append(a.end_of(call).code)
+    assert codes == [1406, 0, 1406, 0]
+    assert a.counters.value("calls.retry_budget_empty") == 2

@@ -7,14 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from reachp2p.core.calls import call, invocation
+from reachp2p.core.calls import call, invocation, stream
 from reachp2p.core.calls.call import Call, CallInput, CallState
 from reachp2p.core.calls.invocation import Bulkhead, Invocation, InvocationInput, InvocationState
+from reachp2p.core.calls.stream import Stream, StreamInput, StreamState
 from reachp2p.core.commands import CallSpec, RouteQuery
 from reachp2p.core.ids import LinkId
+from reachp2p.core.routing.pick import Pick
 from reachp2p.core.wire.messages import Request
 from tests.unit.links.pair import life, node_id
 
+STREAMS_PAGE = Path(__file__).resolve().parents[3] / "docs" / "protocol" / "streams.md"
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "protocol" / "calls.md"
 
 
@@ -27,6 +30,8 @@ def a_call(state: CallState) -> Call:
         agent="a/b",
         capability="c",
         repeatable=False,
+        query=RouteQuery(),
+        pick=Pick(None, RouteQuery()),  # type: ignore[arg-type]
         state=state,
     )
 
@@ -83,3 +88,24 @@ def test_the_page_draws_exactly_these_tables() -> None:
         for (before, happened), after in invocation.TRANSITIONS.items()
     ]
     assert sorted(drawn) == sorted(calls + invocations)
+
+
+@pytest.mark.parametrize("state", StreamState)
+@pytest.mark.parametrize("happened", StreamInput)
+def test_a_stream_goes_where_the_table_says_and_nowhere_else(
+    state: StreamState, happened: StreamInput
+) -> None:
+    moved = Stream(1, bytes(16), None, None, 60.0, 0.0, state)
+    if (state, happened) in stream.TRANSITIONS:
+        moved.move(happened)
+        assert moved.state is stream.TRANSITIONS[state, happened]
+    else:
+        with pytest.raises(AssertionError):
+            moved.move(happened)
+
+
+def test_the_page_of_streams_draws_exactly_its_table() -> None:
+    drawn = re.findall(r"^ +([A-Z]+) --> ([A-Z]+) : ([A-Z_]+)$", STREAMS_PAGE.read_text(), re.MULTILINE)
+    table = [(before.name, after.name, what.name) for (before, what), after in stream.TRANSITIONS.items()]
+    assert sorted(drawn) == sorted(table)
+    assert [before for before, _ in stream.TRANSITIONS if before is StreamState.ENDED] == []

@@ -7,7 +7,7 @@ import pytest
 from reachp2p.core.counters import Counters
 from reachp2p.core.dissemination.broadcast_queue import MISFITS_MAX, BroadcastQueue, Kind
 
-HEAD, ACCUSATION, RECORD = Kind
+HEAD, ACCUSATION, RECORD, _RULES = Kind
 EVERYTHING = 10**6
 
 

@@ -42,7 +42,7 @@ def test_a_round_begins_with_a_ping_and_ends_with_its_ack() -> None:
     assert watch.timers.due_at(DirectProbeDue(ping.nonce)) == 0.5
     assert watch.timers.due_at(ProbeEnds(ping.nonce)) is None
     watch.run(0.04)
-    assert watch.ack(ping.nonce, ANN.head()) == ProbeResult(ANN.node, life(), answered=True)
+    assert watch.ack(ping.nonce, ANN.head()) == ProbeResult(ANN.node, life(), answered=True, round_trip=0.04)
     assert len(watch.timers) == 0
     assert watch.row(1).rtt == pytest.approx(0.04)
     assert watch.row(1).reached == (ANN.address,)

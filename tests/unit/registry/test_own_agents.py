@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from reachp2p.core.clock import WallClock
 from reachp2p.core.commands import AgentSpec, CapabilitySpec
 from reachp2p.core.counters import Counters
+from reachp2p.core.ids import CLAIM_EPOCH_MAX, COUNTER_MAX, EPOCH_MAX, Life
 from reachp2p.core.membership.own import OwnNode
 from reachp2p.core.registry.own import OwnAgents
 from reachp2p.core.registry.record import RECORD_BYTES_MAX, RECORDS_BYTES_MAX, schema_hash
 from reachp2p.core.registry.schemas import Schemas
 from reachp2p.core.registry.store import RecordStore
 from reachp2p.core.trust.facts import FactChecker
+from reachp2p.core.wire.facts import Claim
 from reachp2p.errors import ErrorCode, InvalidIdentifier, LocalProtocolError
 from tests.support import CLUSTER, WALL, Author, KeyedHash, life, settings
 
@@ -151,6 +155,20 @@ def test_a_record_that_is_too_large_is_refused_when_it_is_registered(desk: Desk)
     assert desk.register("a/a", capabilities=big(RECORD_BYTES_MAX - 2_000)) == 1
     (record,) = desk.store.records(ME.node)
     assert RECORD_BYTES_MAX - 2_000 < len(record.data) <= RECORD_BYTES_MAX
+
+
+def test_the_record_of_an_exclusive_agent_has_room_for_every_claim(desk: Desk) -> None:
+    with suppress(InvalidIdentifier):
+        for size in range(RECORD_BYTES_MAX - 1_000, RECORD_BYTES_MAX):
+            desk.register("a/a", capabilities=big(size), exclusive=True)
+    (record,) = desk.store.records(ME.node)
+    claimed = replace(
+        record.fact,
+        life=Life(EPOCH_MAX, bytes(16)),
+        version=COUNTER_MAX,
+        claim=Claim(CLAIM_EPOCH_MAX, CLAIM_EPOCH_MAX),
+    )
+    assert len(ME.signer.sign(claimed)) <= RECORD_BYTES_MAX
 
 
 def test_all_records_of_a_node_fit_one_message(desk: Desk) -> None:

@@ -40,6 +40,9 @@ FULL = spec(
     owner="o" * 256,
     tags={f"tag_{number}": "v" * 256 for number in range(32)},
     weight=10.0,
+    access="restricted",
+    callers=tuple(f"{'a' * 64}/{'b' * 60}{number}" for number in range(64)),
+    candidate_percent=100,
     capabilities=tuple(
         CapabilitySpec(
             name=f"text.c{number}",
@@ -78,6 +81,13 @@ BAD: list[tuple[AgentSpec, str]] = [
     (spec(capabilities=capability(timeout=float("nan"))), "timeout"),
     (spec(capabilities=capability(parameters=bytes(SCHEMA_BYTES_MAX + 1))), "schema of text.summarize"),
     (spec(capabilities=capability(result=bytes(SCHEMA_BYTES_MAX + 1))), "schema of text.summarize"),
+    (spec(access="secret"), "access 'secret': write public, restricted or private"),
+    (spec(access="restricted"), "restricted access without callers"),
+    (spec(access="private", callers=("shop",)), "callers are named for restricted access, not for private"),
+    (spec(access="restricted", callers=("Shop",)), "caller 'Shop'"),
+    (spec(access="restricted", callers=("shop/",)), "caller 'shop/'"),
+    (spec(access="restricted", callers=tuple(f"n{n}" for n in range(65))), "65 callers, at most 64"),
+    (spec(candidate_percent=101), "candidate_percent 101"),
     # A lone surrogate is a Python string, but no UTF-8: it could be neither signed nor sent.
     (spec(description="\ud800"), "description is not valid Unicode"),
     (spec(owner="\udfff"), "owner is not valid Unicode"),

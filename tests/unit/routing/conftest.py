@@ -39,16 +39,20 @@ class Desk:
         tags: dict[str, str] | None = None,
         weight: int = 100,
         life: Life = FIRST,
+        zone: str = "",
+        version: str = "1.2.0",
+        percent: int | None = None,
     ) -> None:
         """Node `number` is in `state` and offers `agent` with `capabilities` (default `text.summarize`)."""
-        self.believe(number, state, refused)
+        self.table.set_node(self.node(number), state, refused, f"n{number}", FIRST, zone)
         named = capabilities or ("text.summarize",)
         info = InstanceInfo(
             life=life,
-            version="1.2.0",
+            version=version,
             capabilities={name: CapabilityInfo(repeatable=True, timeout=5.0) for name in named},
             tags=tags or {},
             weight_percent=weight,
+            candidate_percent=percent,
         )
         self.table.put_instance(self.node(number), agent, info)
 

@@ -9,9 +9,10 @@ import pytest
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Life
 from reachp2p.core.routing.explain import explain
+from reachp2p.core.routing.policies import BUILT_IN
 from reachp2p.core.routing.stages import Selector
 
-POLICIES = ["random", "round_robin", "consistent_hash"]
+POLICIES = list(BUILT_IN)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -32,8 +33,8 @@ def test_explaining_does_not_disturb_the_calls(twin_desks: Any) -> None:
     for desk in twin_desks:
         for number in range(1, 6):
             desk.offer(number)
-    for call in range(40):
-        query = told.query(policy=POLICIES[call % 3], key=f"k{call}")
+    for call in range(70):
+        query = told.query(policy=POLICIES[call % len(POLICIES)], key=f"k{call}")
         explain(told.router, query)
         explain(told.router, told.query(policy="round_robin", tags={"env": str(call)}))
         explain(told.router, told.query("unknown"))

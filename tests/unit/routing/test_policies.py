@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from reachp2p.core.events import MemberState
+from reachp2p.core.routing.policies import BUILT_IN
 from reachp2p.errors import ErrorCode
 
 
@@ -108,7 +109,7 @@ def test_weights_are_shares_of_keys(desk: Any) -> None:
     assert 0.05 < counts[1] / 2_000 < 0.14
 
 
-@pytest.mark.parametrize("policy", ["random", "round_robin", "consistent_hash"])
+@pytest.mark.parametrize("policy", BUILT_IN)
 def test_a_retry_asks_another_node_until_none_is_left(desk: Any, policy: str) -> None:
     for number in (1, 2, 3):
         desk.offer(number)
@@ -125,7 +126,7 @@ def test_a_retry_asks_another_node_until_none_is_left(desk: Any, policy: str) ->
     assert caught.value.code is ErrorCode.NO_HEALTHY_INSTANCE  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("policy", ["random", "round_robin"])
+@pytest.mark.parametrize("policy", [name for name in BUILT_IN if name != "consistent_hash"])
 def test_a_retry_is_fair_among_the_rest(desk: Any, policy: str) -> None:
     for number in range(1, 6):
         desk.offer(number)

@@ -11,7 +11,8 @@ from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Life, Rng
 from reachp2p.core.routing.failure import RouteFailed, most_similar
 from reachp2p.core.routing.instance import Instance
-from reachp2p.core.routing.policies import BUILT_IN, Choice, Policy
+from reachp2p.core.routing.policies import BUILT_IN
+from reachp2p.core.routing.policy import Choice, Policy
 from reachp2p.core.routing.router import Router
 from reachp2p.errors import CallFailed, ErrorCode
 
@@ -98,7 +99,9 @@ def test_tags_that_nobody_carries_are_no_healthy_instance(desk: Any) -> None:
 def test_a_policy_that_is_unknown_or_lacks_its_key_is_a_configuration_error(desk: Any) -> None:
     desk.offer(1)
     assert failure(desk, policy="fastest") == (
-        1704, "unknown policy 'fastest'; there are consistent_hash, random, round_robin"
+        1704,
+        "unknown policy 'fastest'; there are consistent_hash, least_loaded, limited_random, nearest, random, "
+        "round_robin, weighted_round_robin",
     )  # fmt: skip
     assert failure(desk, policy="consistent_hash") == (
         1704, "policy 'consistent_hash' needs a routing key (key=…)"
@@ -183,3 +186,16 @@ def test_among_very_many_names_only_those_with_the_same_first_letter_are_compare
     names = sorted([f"z{number}" for number in range(5_000)] + ["text.summarize"])
     assert most_similar("text.sumarize", names) == "text.summarize"
     assert most_similar("ext.summarize", names) is None
+
+
+def test_a_version_that_nobody_offers_is_1306_and_no_range_is_1707(desk: Any) -> None:
+    desk.offer(1)
+    assert desk.router.pick(desk.query(version="^1.1")).node == desk.node(1)
+    with pytest.raises(
+        RouteFailed, match=r"no such version of text.summarize@\^2: 1 known \(1 version 1.2.0\) \[1306\]"
+    ):
+        desk.router.pick(desk.query(version="^2"))
+    with pytest.raises(RouteFailed, match=r"version range '>>2': '>2' is not understood.* \[1707\]"):
+        desk.router.pick(desk.query(version=">>2"))
+    with pytest.raises(RouteFailed, match=r"\[1707\]"):
+        desk.router.pick(desk.query("unknown", version="latest"))

@@ -11,7 +11,7 @@ from reachp2p.core.counters import Counters
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Life, NodeId
 from reachp2p.core.routing.instance import CapabilityInfo, Instance, InstanceInfo
-from reachp2p.core.routing.stages import STAGES, Selector, Verdict, judge
+from reachp2p.core.routing.stages import STAGES, Selector, Stage, Verdict, judge
 from reachp2p.core.routing.table import RoutingTable
 from reachp2p.errors import ErrorCode
 
@@ -23,9 +23,10 @@ def instance(
     state: MemberState | None = MemberState.ALIVE,
     refused: bool = False,
     node_life: Life | None = FIRST,
+    version: str = "1.2.0",
     **tags: str,
 ) -> Instance:
-    info = InstanceInfo(life=FIRST, capabilities={"a": CapabilityInfo()}, tags=tags)
+    info = InstanceInfo(life=FIRST, version=version, capabilities={"a": CapabilityInfo()}, tags=tags)
     return Instance(
         key=(NODE, "x/y"), node_name="n", state=state, refused=refused, node_life=node_life, info=info
     )
@@ -104,7 +105,7 @@ def test_a_selector_is_the_same_whatever_the_order_of_tags() -> None:
     assert str(Selector(None, "x/y")) == "x/y"
 
 
-class Breaker:
+class Breaker(Stage):
     """A stage of a later kind: its own events change what it says."""
 
     name, code = "breaker", ErrorCode.NO_HEALTHY_INSTANCE
@@ -137,3 +138,26 @@ def test_a_further_stage_takes_its_place_in_the_list_and_asks_to_judge_again(des
     assert (table.version, pool.fingerprint()) == (before[0] + 1, before[1])
     table.reconsider(desk.node(9), "x/y")
     assert table.version == before[0] + 1
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "fits"),
+    [
+        ("1.2.0", None, True),
+        ("1.2.0", "^1.1", True),
+        ("2.0.0", "^1.1", False),
+        ("1.2.0-rc.1", "^1.1", False),
+        ("1.2.0-rc.1", "^1.2.0-rc.0", True),
+        ("not one", "*", False),
+        ("not one", None, True),
+    ],
+)
+def test_a_version_outside_the_range_is_removed(version: str, wanted: str | None, fits: bool) -> None:
+    selector = Selector("a", None, version=wanted)
+    verdict, stage = judge(STAGES, selector, instance(version=version))
+    assert verdict is (Verdict.PASS if fits else Verdict.REMOVE)
+    if stage is not None:
+        assert (stage.name, stage.why(selector, instance(version=version))) == (
+            "version",
+            f"version {version}",
+        )

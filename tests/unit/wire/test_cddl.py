@@ -21,12 +21,12 @@ import pytest
 from pycddl import Schema, ValidationError  # type: ignore[import-untyped]
 
 from reachp2p.core.wire.codec import pack_messages
-from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Head
+from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Head, RulesRecord
 from reachp2p.core.wire.messages import MESSAGES
 
 CDDL = (Path(__file__).resolve().parents[3] / "docs" / "protocol" / "wire.cddl").read_text()
 GOLDEN: dict[str, str] = json.loads(Path(__file__).with_name("golden.json").read_text())
-STRUCTS: list[type[Any]] = [*MESSAGES, Head, Accusation, AgentRecord, Capability]
+STRUCTS: list[type[Any]] = [*MESSAGES, Head, Accusation, AgentRecord, Capability, RulesRecord]
 
 
 def rule_name(kind: str) -> str:
@@ -114,12 +114,15 @@ def edges(annotation: Any, bounds: msgspec.Meta, example: Any) -> Iterator[tuple
 
 
 def example_fields(kind: type[Any]) -> dict[int, Any]:
-    """The map of the fullest golden example of a struct."""
+    """The map of all golden examples of a struct together; the fullest has the last word."""
     if kind is Capability:
         capabilities: list[dict[int, Any]] = cbor2.loads(bytes.fromhex(GOLDEN["AgentRecord full"]))[10]
         return capabilities[1]
-    item = cbor2.loads(bytes.fromhex(GOLDEN.get(f"{kind.__name__} full") or GOLDEN[kind.__name__]))
-    fields: dict[int, Any] = item if isinstance(item, dict) else item[1]
+    fields: dict[int, Any] = {}
+    names = [name for name in GOLDEN if name.split()[0] == kind.__name__]
+    for name in sorted(names, key=lambda name: name.endswith(" full")):
+        item = cbor2.loads(bytes.fromhex(GOLDEN[name]))
+        fields |= item if isinstance(item, dict) else item[1]
     return fields
 
 

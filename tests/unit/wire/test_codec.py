@@ -16,7 +16,7 @@ from reachp2p.core.wire.codec import (
     encode_message,
     pack_messages,
 )
-from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Head
+from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Head, RulesRecord
 from reachp2p.core.wire.limits import WireError
 from reachp2p.core.wire.messages import (
     MESSAGES,
@@ -62,7 +62,7 @@ def fact_reason(kind: type[Any], data: bytes) -> str:
 # Messages
 
 
-@pytest.mark.parametrize("kind", [*MESSAGES, Head, Accusation, AgentRecord, Capability])
+@pytest.mark.parametrize("kind", [*MESSAGES, Head, Accusation, AgentRecord, Capability, RulesRecord])
 def test_each_field_has_a_key_of_its_own(kind: type[Any]) -> None:
     assert {*kind.KEYS, "extensions"} == set(kind.__struct_fields__)
     assert len(set(kind.KEYS.values())) == len(kind.KEYS)
@@ -283,7 +283,7 @@ def test_what_is_wrong_with_a_head_has_a_name(change: dict[int, Any], expected: 
 @pytest.mark.parametrize(
     ("change", "expected"),
     [
-        ({10: [{1: "a", 7: 1}]}, "unknown_key"),
+        ({10: [{1: "a", 100: 1}]}, "unknown_key"),
         ({10: [{2: "no name"}]}, "bad_field"),
         ({10: [[1]]}, "bad_field"),
         ({10: {1: "a"}}, "bad_field"),

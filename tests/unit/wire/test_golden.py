@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from reachp2p.core.ids import Address, Life, NodeId
@@ -16,7 +17,7 @@ from reachp2p.core.trust.ed25519 import Ed25519Signer
 from reachp2p.core.trust.facts import FactSigner
 from reachp2p.core.wire.codec import decode_fact, decode_message, encode_fact, encode_message, pack_messages
 from reachp2p.core.wire.datagram import DatagramWriter
-from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Fact, Head
+from reachp2p.core.wire.facts import Accusation, AgentRecord, Capability, Claim, Fact, Head, RulesRecord
 from reachp2p.core.wire.messages import (
     MESSAGES,
     AccusationUpdate,
@@ -33,16 +34,29 @@ from reachp2p.core.wire.messages import (
     HeadUpdate,
     Hello,
     HelloProof,
+    HopEntry,
+    HopPage,
+    HopWant,
     Message,
     Nack,
     Ping,
     PingReq,
+    Publication,
     RecordUpdate,
     RelayedAck,
     Reply,
     Request,
+    RulesBodies,
+    RulesEntry,
+    RulesList,
+    RulesNotice,
+    RulesWant,
     SchemaBodies,
     SchemaWant,
+    StreamCredit,
+    StreamEnd,
+    StreamItem,
+    StreamResume,
     SyncDelta,
     SyncDigest,
     SyncEnd,
@@ -61,6 +75,34 @@ NONCE = bytes(range(8))
 ID = bytes(range(100, 116))
 HASH = bytes(range(200, 216))
 EXTENSIONS = {128: "kept", 1_000: [1, {"a": None}], 2**32: b"\x00"}
+HOP = HopEntry(
+    served=True,
+    other=OTHER,
+    session=ID,
+    trace=bytes(range(16)),
+    span=b"span own",
+    parent=b"its call",
+    message_id=ID,
+    attempt=2,
+    depth=1,
+    agent="nlp/summarizer",
+    capability="text.summarize",
+    started_ms=1_700_000_000_123,
+    duration_us=1_500_000,
+    queued_us=24,
+    bytes_in=300,
+    bytes_out=70_000,
+    code=1403,
+    detail="ValueError: é",
+    items=0,
+    handed=True,
+    answered=True,
+    payload_in=b"{}",
+    payload_out=b"",
+)
+HOP_ALONE = msgspec.structs.replace(
+    HOP, served=False, other=None, parent=None, payload_in=None, payload_out=None
+)
 ENTRY = DigestEntry(NODE, LIFE, True, 3, 2**63 - 1, 24, True)
 
 FACTS: dict[str, Fact] = {
@@ -125,6 +167,51 @@ FACTS: dict[str, Fact] = {
         weight_percent=1_000,
         access=2,
         limits={"rate": 2.5, "concurrency": 4, "nested": {"bb": [True, None, -1], "a": 1e300}},
+        extensions=EXTENSIONS,
+    ),
+    "AgentRecord candidate": AgentRecord(
+        node=NODE,
+        life=LIFE,
+        version=3,
+        agent="nlp/summarizer",
+        issued_at=1_700_000_000,
+        tags={"release": "candidate"},
+        access=1,
+        callers=["shop", "nlp/router", NODE.hex()],
+        candidate_percent=100,
+    ),
+    "AgentRecord stream": AgentRecord(
+        node=NODE,
+        life=LIFE,
+        version=2,
+        agent="nlp/tokens",
+        issued_at=1_700_000_000,
+        capabilities=[Capability(name="text.tokens", result=HASH, stream=3, parameter_item=ID)],
+    ),
+    "AgentRecord exclusive": AgentRecord(
+        node=NODE,
+        life=LIFE,
+        version=26,
+        agent="pay/ledger",
+        issued_at=1_700_000_000,
+        claim=Claim(0, 2**31 - 1),
+        topics=["orders.*.created", "orders.>"],
+    ),
+    "AgentRecord with a task": AgentRecord(
+        node=NODE,
+        life=LIFE,
+        version=2,
+        agent="nlp/indexer",
+        issued_at=1_700_000_000,
+        capabilities=[Capability(name="text.index", timeout_ms=300_000, task_ms=7_200_000)],
+    ),
+    "RulesRecord": RulesRecord(author=NODE, version=1, issued_at=1_700_000_000, rules=b"\xa1\x64rule\x80"),
+    "RulesRecord full": RulesRecord(
+        author=NODE,
+        version=2**63 - 1,
+        issued_at=2**40,
+        rules=bytes(24),
+        comment="carts stay where they are",
         extensions=EXTENSIONS,
     ),
 }
@@ -217,8 +304,80 @@ MESSAGE_EXAMPLES: dict[str, Message] = {
         extensions=EXTENSIONS,
     ),
     "Cancel": Cancel(message_id=ID),
+    "Request stream": Request(
+        message_id=ID,
+        life=LIFE,
+        agent="nlp/summarizer",
+        capability="text.tokens",
+        remaining_ms=1,
+        payload=b"",
+        stream=3,
+        credit=2**24,
+    ),
+    "Reply stream": Reply(message_id=ID, items=2**40),
+    "Reply caller at fault": Reply(message_id=ID, code=1403, detail="no such order", caller_fault=True),
+    "Reply too fast": Reply(message_id=ID, code=1410, executed=False, retry_after_ms=100),
+    "StreamItem": StreamItem(message_id=ID, offset=0, payload=b""),
+    "StreamItem full": StreamItem(
+        message_id=ID, offset=2**40, payload=b"x" * 300, content_type="text/plain", extensions=EXTENSIONS
+    ),
+    "StreamCredit": StreamCredit(message_id=ID, credit=1_048_576),
+    "StreamCredit full": StreamCredit(message_id=ID, credit=2**40, ended=True, extensions=EXTENSIONS),
+    "StreamEnd": StreamEnd(message_id=ID, items=24),
+    "StreamResume": StreamResume(message_id=ID),
+    "StreamResume full": StreamResume(message_id=ID, next=256, credit=2**40, extensions=EXTENSIONS),
+    "StreamResume answers": StreamResume(message_id=ID, next=1, answers=True),
+    "Publication": Publication(topic="orders.eu.created", payload=b"\xa0", sequence=1, published_at=0),
+    "Publication full": Publication(
+        topic="Orders.4711.created_at",
+        payload=b"{}",
+        sequence=2**63 - 1,
+        published_at=2**50,
+        content_type="application/json",
+        agent="shop/orders",
+        session_id=HASH,
+        traceparent="00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        hops_left=64,
+        extensions=EXTENSIONS,
+    ),
+    "HopWant": HopWant(query=1),
+    "HopWant full": HopWant(
+        query=2**40,
+        session=ID,
+        strays=True,
+        failed=True,
+        age_ms=86_400_000,
+        capability="text.summarize",
+        agent="nlp/summarizer",
+        limit=64,
+        extensions=EXTENSIONS,
+    ),
+    "HopPage": HopPage(query=1),
+    "HopPage full": HopPage(
+        query=2**40,
+        hops=[
+            HOP,
+            msgspec.structs.replace(
+                HOP, served=False, other=None, parent=None, payload_in=None, payload_out=None
+            ),
+        ],
+        last=True,
+        left_out=3,
+        since_ms=1_700_000_000_000,
+        complete_since_ms=1_700_000_000_001,
+        code=1410,
+        extensions=EXTENSIONS,
+    ),
     "SchemaWant": SchemaWant(hashes=[HASH, ID]),
     "SchemaBodies": SchemaBodies(bodies=[b"{}", b""]),
+    "RulesNotice": RulesNotice(version=2**63 - 1, author=NODE, digest=HASH, extensions=EXTENSIONS),
+    "RulesList": RulesList(),
+    "RulesList full": RulesList(
+        entries=[RulesEntry(1, NODE, HASH), RulesEntry(1, OTHER, ID)], extensions=EXTENSIONS
+    ),
+    "RulesWant": RulesWant(digests=[HASH, ID], extensions=EXTENSIONS),
+    "RulesBodies": RulesBodies(),
+    "RulesBodies full": RulesBodies(records=[SIGNED_HEAD], extensions=EXTENSIONS),
 }
 
 

@@ -1,0 +1,131 @@
+"""What was executed under idempotency keys: one execution for each key, and its end for everybody who asks again.
+
+A key counts for one calling node (its link proves it), agent and capability. While the first request runs, further ones
+follow it and get its end; afterwards they get the end that is remembered, until it expires. Every end is remembered
+that may have had an effect: also a failure, a cancellation half way, a deadline. Only this instance knows of it, in
+memory: a life that has ended has forgotten, so that no other instance and no later life may be asked instead. Streams
+are not remembered: they resume by offset while they run.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+import msgspec
+
+from reachp2p.core.calls.invocation import Execution, Invocation
+from reachp2p.core.counters import Counters
+from reachp2p.core.ids import NodeId
+from reachp2p.core.timers import Timers
+from reachp2p.core.wire.messages import Reply, Request
+from reachp2p.errors import ErrorCode
+
+KEEP = 600.0
+"""Seconds for which an end is remembered: far longer than any caller goes on asking for one call it waits for."""
+ENDS_MAX = 16_384
+ENDS_BYTES_MAX = 67_108_864
+"""Payloads and details of ends that are remembered: 64 of the largest."""
+FOLLOWERS_MAX = 16
+"""Requests that wait for the end of one execution, besides the first; a caller repeats a request one at a time."""
+
+Key = tuple[NodeId, str, str, str]
+
+
+class DedupeDue(msgspec.Struct, frozen=True):
+    """The oldest end has been remembered long enough."""
+
+
+class Dedupe:
+    """Bounds: `ENDS_MAX`, `ENDS_BYTES_MAX` of ends (`calls.keys_evicted`, oldest first); what runs is in bulkheads."""
+
+    def __init__(self, timers: Timers, counters: Counters) -> None:
+        self._timers = timers
+        self._counters = counters
+        self._executions: dict[Key, Execution] = {}
+        self._ended: dict[Key, Execution] = {}
+        """In the order of their ends."""
+        self._bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._executions)
+
+    @property
+    def end_bytes(self) -> int:
+        """Bytes of ends that are remembered."""
+        return self._bytes
+
+    def find(self, node: NodeId, request: Request) -> Execution | None:
+        """The execution of the key of a request, if there was one, or None."""
+        if request.idempotency_key is None or request.stream:
+            return None
+        return self._executions.get(_key(node, request, request.idempotency_key))
+
+    def refusal(self, execution: Execution, request: Request) -> tuple[ErrorCode, str] | None:
+        """Why a request may not have the end of an execution under its key, or None."""
+        if execution.digest != digest_of(request):
+            return (
+                ErrorCode.KEY_CONFLICT,
+                f"idempotency key {request.idempotency_key!r} was used by this node for another payload",
+            )
+        if execution.end is None and len(execution.followers) >= FOLLOWERS_MAX:
+            return (
+                ErrorCode.REFUSED_FULL,
+                f"{FOLLOWERS_MAX} requests wait for the end of key {request.idempotency_key!r} already",
+            )
+        return None
+
+    def begin(self, invocation: Invocation) -> None:
+        """An accepted request is the first of its key, if it has one."""
+        request = invocation.request
+        if request.idempotency_key is None or request.stream:
+            return
+        key = _key(invocation.node, request, request.idempotency_key)
+        invocation.execution = self._executions[key] = Execution(key, digest_of(request), invocation)
+
+    def settle(self, invocation: Invocation, end: Reply, now: float) -> list[Invocation]:
+        """A leader has ended so: remember it, unless nothing was executed. Returns its followers: it is theirs too."""
+        execution = invocation.execution
+        if execution is None or execution.leader is not invocation:
+            return []
+        execution.leader = None
+        followers = list(execution.followers.values())
+        if not end.executed:
+            del self._executions[execution.key]
+            return followers
+        execution.end, execution.ended_at = end, now
+        self._ended[execution.key] = execution
+        self._bytes += _size(end)
+        while len(self._ended) > ENDS_MAX or self._bytes > ENDS_BYTES_MAX:
+            self._forget_oldest()
+            self._counters.add("calls.keys_evicted")
+        if self._ended and self._timers.due_at(DedupeDue()) is None:
+            self._timers.set(DedupeDue(), now + KEEP)
+        return followers
+
+    def on_due(self, now: float) -> None:
+        """Forget the ends that were remembered long enough."""
+        while self._ended:
+            oldest = next(iter(self._ended.values()))
+            if now < oldest.ended_at + KEEP:
+                self._timers.set(DedupeDue(), oldest.ended_at + KEEP)
+                return
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        execution = self._ended.pop(next(iter(self._ended)))
+        del self._executions[execution.key]
+        assert execution.end is not None, "it has ended"
+        self._bytes -= _size(execution.end)
+
+
+def digest_of(request: Request) -> bytes:
+    """BLAKE2b-128 over what a key stands for."""
+    return blake2b(request.content_type.encode() + b"\0" + request.payload, digest_size=16).digest()
+
+
+def _key(node: NodeId, request: Request, key: str) -> Key:
+    return node, request.agent, request.capability, key
+
+
+def _size(end: Reply) -> int:
+    return len(end.payload) + len(end.detail)

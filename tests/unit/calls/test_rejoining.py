@@ -1,0 +1,106 @@
+"""Calls whose link is lost and that will be joined again by their keys: what else may happen meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from reachp2p.core.calls import waiting_cancels
+from reachp2p.core.calls.hops import HopFilter
+from reachp2p.core.calls.waiting_cancels import WaitingCancelsDue
+from reachp2p.core.commands import Lasting
+from reachp2p.errors import ErrorCode
+from tests.unit.calls.world import Node, World
+from tests.unit.links.pair import life
+
+
+def pair() -> tuple[World, Node, Node]:
+    """A caller and a node that offers the capability."""
+    world = World()
+    a, b = world.node("a"), world.node("b")
+    b.offer()
+    return world, a, b
+
+
+def nothing_left(*nodes: Node) -> bool:
+    return all(node.leftovers == {} for node in nodes)
+
+
+def test_a_task_that_is_cancelled_while_its_link_is_lost_stops_its_handler_once_there_is_one() -> None:
+    world, a, b = pair()
+    task = a.call(lasting=Lasting.TASK)
+    world.run()
+    world.silent.add(b.address)
+    world.lose(a, b)
+    world.sleep(1.0)
+    assert a.cancel(task)
+    assert list(b.running), "its handler still runs"
+    world.silent.clear()
+    world.sleep(60.0)
+    assert a.end_of(task).code == ErrorCode.CANCELLED
+    assert not b.running
+    assert nothing_left(a, b)
+
+
+def test_a_caller_that_asks_again_in_a_later_life_gets_the_end() -> None:
+    world, a, b = pair()
+    call = a.call(idempotency_key="k", timeout=60.0)
+    world.run()
+    a.life = life(2)
+    world.lose(a, b)
+    world.sleep(5.0)
+    b.finish()
+    world.sleep(1.0)
+    assert (a.end_of(call).code, len(b.invoked)) == (0, 1)
+    assert nothing_left(a, b)
+
+
+def test_a_node_that_ends_dials_nobody_any_more() -> None:
+    world, a, b = pair()
+    a.call(lasting=Lasting.TASK)
+    world.run()
+    world.silent.add(b.address)
+    world.lose(a, b)
+    a.caller.end_all(ErrorCode.NODE_LOST, "this node is over", world.now)
+    a.perform()
+    assert nothing_left(a)
+    assert a.timers.due_at(WaitingCancelsDue()) is None
+
+
+def test_cancels_that_wait_are_bounded_and_end_with_the_life_that_they_are_for() -> None:
+    world, a, b = pair()
+    tasks = [a.call(lasting=Lasting.TASK) for _ in range(3)]
+    world.run()
+    world.silent.add(b.address)
+    world.lose(a, b)
+    for task in tasks:
+        a.cancel(task)
+    assert len(a.caller.waiting_cancels) == 3
+    a.gone(b)
+    assert nothing_left(a)
+
+
+def test_beyond_the_bound_the_oldest_cancel_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting_cancels, "CANCELS_MAX", 2)
+    world, a, b = pair()
+    tasks = [a.call(lasting=Lasting.TASK) for _ in range(3)]
+    world.run()
+    world.silent.add(b.address)
+    world.lose(a, b)
+    for task in tasks:
+        a.cancel(task)
+    world.silent.clear()
+    world.sleep(60.0)
+    assert list(b.running) == [b.invoked[0].invocation]
+    assert a.counters.value("calls.cancels_dropped") == 1
+
+
+def test_its_hop_says_that_the_request_was_handed_over() -> None:
+    world, a, b = pair()
+    a.call(idempotency_key="k", timeout=5.0)
+    world.run()
+    world.silent.add(b.address)
+    world.lose(a, b)
+    world.sleep(6.0)
+    (hop,) = a.hops.find(HopFilter(), world.now).hops
+    assert (hop.code, hop.handed, hop.answered) == (ErrorCode.DEADLINE_EXCEEDED, True, False)
+    assert hop.queued < 1.0

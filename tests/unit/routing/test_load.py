@@ -1,0 +1,281 @@
+"""Load reports: read with care, told in order, and nobody over a threshold is asked."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reachp2p.core.counters import Counters
+from reachp2p.core.events import MemberState
+from reachp2p.core.ids import COUNTER_MAX, Life
+from reachp2p.core.routing import load as module
+from reachp2p.core.routing.failure import RouteFailed
+from reachp2p.core.routing.load import (
+    OVER_MAX,
+    P95_AGE,
+    TOLD_FOR,
+    LoadDue,
+    LoadReport,
+    Loads,
+    LoadStage,
+    OwnLoad,
+    read_report,
+)
+from reachp2p.core.routing.measures import Measures
+from reachp2p.core.routing.router import Router
+from reachp2p.core.routing.stages import STAGES, Selector
+from reachp2p.core.routing.table import RoutingTable
+from reachp2p.core.timers import Timers
+from tests.unit.routing.conftest import FIRST, SECOND, Desk, numbers
+
+reports = st.builds(
+    LoadReport,
+    sequence=st.integers(0, COUNTER_MAX),
+    in_flight=st.integers(0, 2**31),
+    queued=st.integers(0, 2**31),
+    p95=st.integers(0, 86_400_000_000).map(lambda n: n / 1e6),
+    cpu=st.none() | st.integers(0, 100),
+)
+
+
+class Busy(Desk):
+    """A desk whose nodes tell their load."""
+
+    def __init__(self, count: int = 3) -> None:
+        super().__init__()
+        self.timers = Timers()
+        self.loads = Loads(self.timers, self.counters)
+        self.table = RoutingTable(self.counters, stages=(*STAGES, LoadStage(self.loads)))
+        self.loads.changed = self.table.reconsider_node
+        self.router = Router(self.table, Random(1), self.counters, measures=Measures(loads=self.loads))
+        for number in range(1, count + 1):
+            self.offer(number)
+
+    def told(self, number: int, sequence: int, life: Life = FIRST, now: float = 0.0, **report: Any) -> None:
+        self.loads.on_report(self.node(number), life, LoadReport(sequence, **report).write(), now)
+
+    def sleep(self, until: float) -> None:
+        while (key := self.timers.pop_due(until)) is not None:
+            assert isinstance(key, LoadDue)
+            self.loads.on_timer(key)
+
+
+@given(reports)
+def test_a_report_is_read_as_it_was_written(report: LoadReport) -> None:
+    assert read_report(report.write()) == report
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        7,
+        {"sequence": 1},
+        [],
+        [1, 2, 3, 4],
+        [1, 2, 3, 4, 5, 6],
+        [-1, 0, 0, 0, 0],
+        [1, 2.0, 0, 0, 0],
+        [True, 0, 0, 0, 0],
+        [1, 0, 0, 0, 101],
+        [1, 0, 0, 0, -1],
+        [1, 0, 0, 0, "a lot"],
+        [2**63, 0, 0, 0, 0],
+        [1, 0, 2**40, 0, 0],
+        [1, 0, 0, 10**12, 0],
+    ],
+)
+def test_anything_else_is_no_report(value: object) -> None:
+    assert read_report(value) is None
+    loads = Loads(Timers(), counters := Counters())
+    loads.on_report(Desk.node(1), FIRST, value, 0.0)
+    assert counters.snapshot() == {"load.unreadable": 1}
+    assert len(loads) == 0
+
+
+@given(st.lists(st.tuples(st.sampled_from([FIRST, SECOND]), st.integers(1, 9)), min_size=1))
+def test_of_one_life_the_highest_number_counts_whatever_the_order(told: list[tuple[Life, int]]) -> None:
+    world = Busy(1)
+    held: tuple[Life, int] | None = None
+    for life, sequence in told:
+        world.told(1, sequence, life, in_flight=sequence)
+        held = (life, sequence) if held is None or held[0] != life else (life, max(held[1], sequence))
+        entry = world.loads.entries[world.node(1)]
+        assert (entry.life, entry.report.sequence, entry.report.in_flight) == (*held, held[1])
+
+
+@pytest.mark.parametrize(
+    ("over", "back", "counter"),
+    [({"queued": 100}, {"queued": 89}, "load.full"), ({"cpu": 80}, {"cpu": 71}, "load.busy")],
+)
+def test_a_node_over_its_threshold_is_not_asked_until_it_is_well_below(
+    over: dict[str, int], back: dict[str, int], counter: str
+) -> None:
+    world = Busy()
+    world.told(1, 1, **{name: number - 1 for name, number in over.items()})
+    assert world.routable() == [1, 2, 3]
+    world.told(1, 2, **over)
+    assert world.routable() == [2, 3]
+    world.told(1, 3, **{name: number + 1 for name, number in back.items()})
+    assert world.routable() == [2, 3]
+    world.told(1, 4, **back)
+    assert world.routable() == [1, 2, 3]
+    assert world.timers.next_deadline() is None
+    assert world.counters.value(counter) == 1
+
+
+def test_when_all_processors_are_busy_all_are_asked_and_nobody_waits_for_another() -> None:
+    world = Busy()
+    for number in (1, 2, 3):
+        world.told(number, 1, cpu=95)
+    assert world.routable() == [1, 2, 3]
+    world.router.pick(world.query())
+    assert world.counters.value("routing.picked.last_resort") == 1
+    assert numbers(list(world.table.undoubted("text.summarize"))) == [1, 2, 3]
+    world.told(1, 2, cpu=95, queued=100)
+    assert world.routable() == [2, 3]
+    assert numbers(list(world.table.undoubted("text.summarize"))) == [2, 3]
+
+
+def test_silence_brings_it_back() -> None:
+    world = Busy()
+    world.told(1, 1, queued=500)
+    world.told(1, 2, queued=500, now=3.0)
+    world.sleep(2.9 + OVER_MAX)
+    assert world.routable() == [2, 3]
+    world.sleep(3.0 + OVER_MAX)
+    assert world.routable() == [1, 2, 3]
+
+
+def test_when_all_are_over_the_call_ends_at_once_with_1305() -> None:
+    world = Busy()
+    placed = world.table.pool(Selector("text.summarize", None))
+    assert placed is not None
+    before = placed.fingerprint()
+    for number in (1, 2, 3):
+        world.told(number, 1, queued=100 + number, cpu=50)
+    with pytest.raises(
+        RouteFailed, match=r"too much load on text.summarize: 3 known \(1 overloaded: 101 waiting, 50"
+    ):
+        world.router.pick(world.query())
+    assert placed.fingerprint() == before
+    told = LoadStage(world.loads).why(placed.selector, placed.placed.items[2])
+    assert told == "overloaded: 103 waiting, 50 % CPU"
+    world.offer(4, state=MemberState.SUSPECT)
+    assert world.router.pick(world.query()).node == world.node(4), (
+        "a doubtful one is asked rather than a full one"
+    )
+    assert numbers(list(placed.candidates().items)) == [4]
+
+
+def test_the_report_of_another_life_says_nothing() -> None:
+    world = Busy()
+    world.told(1, 1, SECOND, queued=500)
+    assert world.routable() == [1, 2, 3]
+
+
+def test_own_sends_since_the_report_are_counted() -> None:
+    world = Busy(1)
+    world.told(1, 1)
+    for _ in range(3):
+        world.router.start(world.router.route(world.query()), 0.0)
+    assert world.loads.entries[world.node(1)].sent == 3
+    world.told(1, 2)
+    assert world.loads.entries[world.node(1)].sent == 0
+
+
+def test_whoever_is_no_member_any_more_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LOADS_MAX", 2)
+    world = Busy(3)
+    world.told(1, 1, queued=500)
+    world.told(2, 1)
+    world.told(3, 1)
+    assert [node[0] for node in world.loads.entries] == [2, 3]
+    assert world.routable() == [1, 2, 3]
+    assert world.counters.value("load.forgotten") == 1
+    world.loads.forget(world.node(2))
+    world.loads.forget(world.node(9))
+    assert len(world.loads) == 1
+    assert world.timers.next_deadline() is None
+
+
+def test_a_node_tells_what_it_serves_in_growing_numbers() -> None:
+    own = OwnLoad(is_told=True)
+    own.numbers = lambda: (3, 7)
+    assert own.report(0.0) is None, "nobody has ever asked for anything"
+    own.on_request(1.0)
+    for number in range(1, 101):
+        own.on_served(number / 100)
+    own.cpu = 40
+    assert own.report(1.0) == LoadReport(1, 3, 7, 0.95, 40)
+    own.on_served(50.0)
+    second = own.report(1.0)
+    assert second is not None
+    assert (second.sequence, second.p95) == (2, 0.95), "it is worked out twice a second at most"
+    for _ in range(20):
+        own.on_served(50.0)
+    third = own.report(1.0 + P95_AGE)
+    assert third is not None
+    assert third.p95 == 50.0
+    assert own.report(1.0 + TOLD_FOR) is not None
+    assert own.report(1.1 + TOLD_FOR) is None
+
+
+def test_nobody_is_told_unless_the_settings_say_so() -> None:
+    own = OwnLoad(is_told=False)
+    own.on_request(0.0)
+    assert own.report(0.0) is None
+
+
+def test_replies_to_one_node_bring_a_report_each_millisecond_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TOLD_MAX", 2)
+    own = OwnLoad(is_told=True)
+    own.on_request(0.0)
+    one, two, three = (Desk.node(number) for number in (1, 2, 3))
+    told = [
+        own.report_to(node, now) is not None
+        for node, now in ((one, 0.0), (one, 0.0009), (two, 0.0009), (one, 0.002))
+    ]
+    assert told == [True, False, True, True]
+    assert own.report_to(three, 0.002) is not None
+    assert own.report_to(one, 0.002) is not None, "beyond the bound all are forgotten, and told once more"
+    assert OwnLoad(is_told=False).report_to(one, 9.0) is None
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 4), st.integers(0, 200), st.none() | st.integers(0, 100), st.floats(0.0, 4.0)
+        ),
+        max_size=40,
+    )
+)
+def test_the_full_are_never_asked_and_the_busy_only_when_nobody_else_is_left(
+    told: list[tuple[int, int, int | None, float]],
+) -> None:
+    world = Busy(4)
+    full: dict[int, float] = {}
+    busy: dict[int, float] = {}
+    now = 0.0
+    for sequence, (number, queued, cpu, wait) in enumerate(told, 1):
+        now += wait
+        world.sleep(now)
+        for over in (full, busy):
+            for one in [one for one, until in over.items() if until <= now]:
+                del over[one]
+        was_full, was_busy = number in full, number in busy
+        world.told(number, sequence, now=now, queued=queued, cpu=cpu)
+        is_full, is_busy = (
+            queued >= (90 if was_full else 100),
+            cpu is not None and cpu >= (72 if was_busy else 80),
+        )
+        for over, is_over in ((full, is_full), (busy, is_busy)):
+            over.pop(number, None)
+            if is_over:
+                over[number] = now + OVER_MAX
+        able = [one for one in (1, 2, 3, 4) if one not in full]
+        assert world.routable() == ([one for one in able if one not in busy] or able)
