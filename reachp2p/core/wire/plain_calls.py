@@ -41,10 +41,9 @@ _known_targets: dict[bytes, tuple[Life, str, str]] = {}
 
 def write_call(message: Message) -> bytes | None:
     """A request or a reply as it travels, or None if it has another form."""
-    kind = type(message)
-    if kind is Request:
-        return _write_request(message)  # type: ignore[arg-type]
-    return _write_reply(message) if kind is Reply else None  # type: ignore[arg-type]
+    if type(message) is Request:
+        return _write_request(message)
+    return _write_reply(message) if type(message) is Reply else None
 
 
 def _write_request(request: Request) -> bytes | None:
