@@ -27,6 +27,7 @@ DEPTH_MAX = 64
 INTEGER_MIN = -(2**63)
 """With `INTEGER_MAX`: what CBOR and JSON readers of other languages hold without a big-number type."""
 
+_USUAL = frozenset((CBOR, JSON, BYTES))
 _LEFT_ALONE = (bytes, bytearray, memoryview)
 
 
@@ -67,6 +68,8 @@ def json_path(steps: Iterator[str | int] | list[str | int]) -> str:
 
 def media_type(content_type: str) -> str:
     """The content type without its parameters, in lower case."""
+    if content_type in _USUAL:
+        return content_type
     return content_type.partition(";")[0].strip().lower()
 
 

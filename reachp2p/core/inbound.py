@@ -397,24 +397,24 @@ class Inbound:
                 parts.dial_member(member, now)
 
     def _link_message(self, heard: LinkMessage, now: float) -> None:
-        parts = self._parts
+        parts, message = self._parts, heard.message
+        is_own = heard.node == parts.own.node
+        if type(message) is Request and not is_own:  # most of all, by far: calls
+            parts.callee.on_request(heard.link, heard.node, heard.life, message, now)
+            return
+        if type(message) is Reply and not is_own:
+            if message.extensions:
+                self._told(message.extensions, heard.node, heard.life, now)
+            parts.caller.on_reply(heard.link, heard.node, heard.life, message, now)
+            return
         source = Source(heard.node, link=heard.link)
-        message = heard.message
-        if (
-            heard.node == parts.own.node
-        ):  # a clone's link proves that it lives; its head, that its life has begun
+        if is_own:  # a clone's link proves that it lives; its head, that its life has begun
             if isinstance(message, HeadUpdate):
                 self._hearing.head(message.head, source, now)
             else:
                 parts.counters.add("dropped.message.own_key")
             return
         match message:
-            case Request():
-                parts.callee.on_request(heard.link, heard.node, heard.life, message, now)
-            case Reply():
-                if message.extensions:
-                    self._told(message.extensions, heard.node, heard.life, now)
-                parts.caller.on_reply(heard.link, heard.node, heard.life, message, now)
             case Publication():
                 if parts.life.is_running:
                     parts.subscriber.on_publication(heard.node, heard.life, message, now)

@@ -53,7 +53,8 @@ class CallStream:
         """Begin the call. Raises `CallFailed` if nobody can be asked, or if the capability does not stream (1405)."""
         if self._port is not None:
             raise LocalProtocolError("a stream is entered once; ask the node for another")
-        call = await self._calls.start(self._driver, self._query, self._params, stream=True, **self._options)
+        options = {**self._options, "stream": True}
+        call = await self._calls.start(self._driver, self._query, self._params, options)
         self._port = ItemPort(self._driver, call)
         self._calls.watch_stream(call, self._on_end)
         return self

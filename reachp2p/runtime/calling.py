@@ -35,6 +35,10 @@ if TYPE_CHECKING:  # naming `Node` loads no event loop
 
 _PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 """The example of the Recommendation."""
+PLAIN_MAX = 256
+"""Queries that are kept; beyond it they are made once more."""
+_PLAIN: dict[str, RouteQuery] = {}
+"""For a capability and nothing else."""
 _SESSION_ID = re.compile("[0-9a-fA-F]{32}")
 
 
@@ -82,9 +86,8 @@ class Calling:
         self._check_running()
         query = self._query(capability, agent, tags, policy, key, preferences)
         options = _call_options(timeout, connect_timeout, idempotency_key, read_timeout)
-        return await self._calls.value(
-            self._driver, query, params, **options, **self._carried_on(served(), traceparent)
-        )
+        options |= self._carried_on(served(), traceparent)
+        return await self._calls.value(self._driver, query, params, options)
 
     async def call_for(
         self,
@@ -106,7 +109,8 @@ class Calling:
         self._check_running()
         query = self._query(capability, agent, tags, policy, key, preferences)
         options = _call_options(timeout, connect_timeout, idempotency_key, read_timeout)
-        return await self._calls.value(self._driver, query, params, **options, **self._carried_on(serving))
+        options |= self._carried_on(serving)
+        return await self._calls.value(self._driver, query, params, options)
 
     async def call_detailed(
         self,
@@ -128,9 +132,8 @@ class Calling:
         self._check_running()
         query = self._query(capability, agent, tags, policy, key, preferences)
         options = _call_options(timeout, connect_timeout, idempotency_key, read_timeout)
-        return await self._calls.call(
-            self._driver, query, params, **options, **self._carried_on(served(), traceparent)
-        )
+        options |= self._carried_on(served(), traceparent)
+        return await self._calls.call(self._driver, query, params, options)
 
     def stream(
         self,
@@ -233,7 +236,7 @@ class Calling:
         options = _call_options(timeout, connect_timeout, idempotency_key, read_timeout)
         carried = self._carried_on(served(), traceparent) | {"lasting": Lasting.TASK}
         carried.pop("within", None)
-        call = await self._calls.start(self._driver, query, params, **options, **carried)
+        call = await self._calls.start(self._driver, query, params, options | carried)
         return Task(self._calls, self._driver, call)
 
     @contextmanager
@@ -295,6 +298,16 @@ class Calling:
         key: str | None,
         preferences: Preferences,
     ) -> RouteQuery:
+        is_plain = agent is None and tags is None and policy is None and key is None and not preferences
+        if is_plain and type(capability) is str:
+            query = _PLAIN.get(capability)  # as nearly all calls are
+            if query is not None:
+                return query
+            if "@" not in capability:
+                if len(_PLAIN) >= PLAIN_MAX:
+                    _PLAIN.clear()
+                query = _PLAIN[capability] = RouteQuery(capability=capability)
+                return query
         wishes = check_preferences(preferences, "a call")
         capability = check_optional_text("capability", capability, "text.summarize")
         agent = check_optional_text("agent", agent, "nlp/summarizer")

@@ -6,7 +6,7 @@ The engine starts, retries and ends calls; here a task waits for the `CallEnded`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import outcome
@@ -24,6 +24,7 @@ from reachp2p.runtime.text import plain
 
 DETAIL_MAX = 2_000
 """Characters of another node's explanation that we hand on."""
+_NO_OPTIONS: Mapping[str, Any] = {}
 
 
 class Calls:
@@ -43,13 +44,14 @@ class Calls:
         return len(self._waiting) + len(self._streams)
 
     async def call(
-        self, driver: Driver, query: RouteQuery, params: Any, **options: Any
+        self, driver: Driver, query: RouteQuery, params: Any, options: Mapping[str, Any] = _NO_OPTIONS
     ) -> tuple[str, bytes, CallEnded]:
-        """Make one call; returns content type and payload of the result, and how it ended.
+        """Make one call; returns content type and payload of the result, and how it ended. `options` are further fields
+        of its `CallSpec`.
 
         Raises `CallFailed`; of a call that may become a task, `StillRunning`.
         """
-        call = await self.start(driver, query, params, **options)
+        call = await self.start(driver, query, params, options)
         try:
             ended = await self._wait(call)
             if isinstance(ended, CallOutlasted):
@@ -67,7 +69,9 @@ class Calls:
             raise failed(query.capability or query.agent or "a call", ended)
         return ended.content_type, ended.payload, ended
 
-    async def start(self, driver: Driver, query: RouteQuery, params: Any, **options: Any) -> bytes:
+    async def start(
+        self, driver: Driver, query: RouteQuery, params: Any, options: Mapping[str, Any] = _NO_OPTIONS
+    ) -> bytes:
         """Start one call and return its id. Raises `CallFailed` if nobody can be asked."""
         try:
             content_type, payload = encode({} if params is None else params)
@@ -106,9 +110,11 @@ class Calls:
             raise failed(f"task {call.hex()} ({view.capability})", view.ended)
         return result_of(view.ended.content_type, view.ended.payload)
 
-    async def value(self, driver: Driver, query: RouteQuery, params: Any, **options: Any) -> Any:
+    async def value(
+        self, driver: Driver, query: RouteQuery, params: Any, options: Mapping[str, Any] = _NO_OPTIONS
+    ) -> Any:
         """Make one call; returns the value of its result. Raises `CallFailed`."""
-        content_type, payload, _ = await self.call(driver, query, params, **options)
+        content_type, payload, _ = await self.call(driver, query, params, options)
         return result_of(content_type, payload)
 
     def watch_stream(self, call: bytes, on_end: Callable[[StreamEnded | None], None]) -> None:
