@@ -2,8 +2,7 @@
 
 Inputs are plain calls into the engine from whatever task received them: everything runs in trio's one thread, and an
 input never waits. Outputs are performed by one task, woken once for all the inputs that came in one round of trio's
-scheduler; that is what makes batches, and no message costs a task or a checkpoint of its own. What one read of a link
-has brought is a batch already: its outputs are performed at once, a round of the scheduler earlier. No effect blocks: a
+scheduler; that is what makes batches, and no message costs a task or a checkpoint of its own. No effect blocks: a
 datagram is sent now or dropped, a frame goes to the kernel or to its link's queue, a write goes to the storage
 thread, a handler gets a task. The one timer is the engine's `next_deadline`.
 """
@@ -11,7 +10,7 @@ thread, a handler gets a task. The one timer is the engine's `next_deadline`.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, assert_never
 
 import msgspec
@@ -72,8 +71,6 @@ class Driver:
         self._outlets: Outlets | None = None
         self._is_awake = False
         self._parked: trio.lowlevel.Task | None = None
-        self._sleeps_until = float("-inf")
-        """When `run` wakes up by itself, while it is parked."""
         self._wall_reported = float("-inf")
         self._sent_on: dict[LinkId, None] = {}
 
@@ -106,25 +103,9 @@ class Driver:
         self.wake()
 
     def link_frame(self, link: LinkId, data: bytes) -> None:
-        """A whole message arrived on a link; what comes of it is performed with that of other inputs."""
+        """A whole message arrived on a link."""
         self.engine.handle_frame(link, data, trio.current_time())
         self.wake()
-
-    def link_frames(self, link: LinkId, frames: Sequence[bytes]) -> None:
-        """Whole messages arrived on a link with one read; what comes of them is performed at once, unless other inputs
-        wait for that already."""
-        now = trio.current_time()
-        for data in frames:
-            self.engine.handle_frame(link, data, now)
-        outlets = self._outlets
-        if self._is_awake or outlets is None:
-            return  # with those
-        if (
-            self._parked is None
-            or not self._perform_all(outlets, now)
-            or self._deadline() < self._sleeps_until
-        ):
-            self.wake()
 
     def link_writable(self, link: LinkId, free_bytes: int) -> None:
         """A link has room again."""
@@ -160,12 +141,11 @@ class Driver:
     async def run(self) -> None:
         """Perform effects and keep the timer; ends only by cancellation, or by an exception that ends the node."""
         while True:
-            self._sleeps_until = self._deadline()
-            with trio.CancelScope(deadline=self._sleeps_until) as scope:
+            with trio.CancelScope(deadline=self._deadline()) as scope:
                 while True:
                     await self._pause()
                     self.turn()
-                    self._sleeps_until = deadline = self._deadline()
+                    deadline = self._deadline()
                     if deadline != scope.deadline:
                         scope.deadline = deadline
             self.turn()
@@ -182,18 +162,12 @@ class Driver:
         deadline = engine.next_deadline()
         if deadline is not None and deadline <= now:
             engine.handle_timeout(now)
-        if not self._perform_all(outlets, now):
-            self.wake()
-
-    def _perform_all(self, outlets: Outlets, now: float) -> bool:
-        """Perform effects until there are none; false if other tasks should run before the rest."""
-        engine = self.engine
         for _ in range(ROUNDS_MAX):
             for effect in engine.take_effects():
                 self._perform(effect, outlets)
             if not self._report_room(outlets.links, now):
-                return True
-        return False
+                return
+        self.wake()
 
     def _perform(self, effect: Effect, outlets: Outlets) -> None:
         match effect:

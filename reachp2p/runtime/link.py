@@ -18,7 +18,6 @@ import logging
 import socket
 import struct
 from collections import deque
-from collections.abc import Sequence
 from enum import Enum
 from itertools import islice
 from typing import Protocol
@@ -62,10 +61,7 @@ class LinkSink(Protocol):
     """Where a link reports (the driver)."""
 
     def link_frame(self, link: LinkId, data: bytes) -> None:
-        """A whole binary message; the link ends, and sends nothing more."""
-
-    def link_frames(self, link: LinkId, frames: Sequence[bytes]) -> None:
-        """Whole binary messages, in order: what one read has brought. May send at once."""
+        """A whole binary message."""
 
     def link_writable(self, link: LinkId, free_bytes: int) -> None:
         """There is room again."""
@@ -203,34 +199,24 @@ class Link:
 
     def _take(self, data: bytes) -> bool:
         """Handle bytes that arrived; whether reading is over."""
-        whole: list[bytes] = []
         try:
             for item in self._frames.receive(data):
                 if isinstance(item, bytes):
-                    whole.append(item)
+                    if self._state is State.OPEN:
+                        self._sink.link_frame(self.number, item)
                 elif isinstance(item, Ping):
                     self._pong(item)
                 else:
-                    self._hand_over_last(whole)
                     self._closed_by_remote(item)
                     return True
         except FrameRefused as error:
-            self._hand_over_last(whole)
             if self._state is State.OPEN:
                 self._counters.add(f"links.refused.{error.code.name.lower()}")
                 reason = plain(error.reason)
                 logger.info("link %d ends: the other side sent what is not allowed: %s", self.number, reason)
                 self._answer(LinkEnd.LOST, error.code)
             return True
-        if whole and self._state is State.OPEN:
-            self._sink.link_frames(self.number, whole)
         return False
-
-    def _hand_over_last(self, whole: list[bytes]) -> None:
-        """What came before an end, after which nothing can be sent."""
-        if self._state is State.OPEN:
-            for data in whole:
-                self._sink.link_frame(self.number, data)
 
     def _closed_by_remote(self, close: CloseConnection) -> None:
         if self._state is not State.OPEN:

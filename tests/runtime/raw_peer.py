@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -41,10 +40,7 @@ class Sink:
         self._change()
 
     def link_frame(self, link: LinkId, data: bytes) -> None:
-        self.link_frames(link, [data])
-
-    def link_frames(self, link: LinkId, frames: Sequence[bytes]) -> None:
-        self.frames += [(link, data) for data in frames]
+        self.frames.append((link, data))
         self._change()
 
     def link_writable(self, link: LinkId, free_bytes: int) -> None:

@@ -167,40 +167,6 @@ async def test_inputs_of_one_round_are_one_batch() -> None:
         assert len(performed.log) == 50
 
 
-async def test_what_one_read_has_brought_is_performed_at_once() -> None:
-    async with driving() as (engine, driver, performed, _):
-        engine.effects.append(SendFrame(LinkId(4), b"f"))
-        driver.link_frames(LinkId(1), [b"a", b"b"])
-        assert performed.log == [("frame", (LinkId(4), b"f"))]
-        assert engine.inputs[-2:] == [("handle_frame", (1, b"a")), ("handle_frame", (1, b"b"))]
-
-
-async def test_what_a_read_has_brought_waits_for_other_inputs_that_wait() -> None:
-    async with driving() as (engine, driver, performed, _):
-        driver.datagram(ADDRESS, b"d")
-        engine.effects.append(SendFrame(LinkId(4), b"f"))
-        driver.link_frames(LinkId(1), [b"a"])
-        assert not performed.log
-        await wait_all_tasks_blocked()
-        assert performed.log == [("frame", (LinkId(4), b"f"))]
-
-
-async def test_a_deadline_that_a_read_has_brought_is_kept(autojump_clock: MockClock) -> None:
-    async with driving() as (engine, driver, _, _):
-        fired: list[float] = []
-
-        def on_input(name: str, _: tuple[Any, ...]) -> None:
-            if name == "handle_timeout":
-                fired.append(trio.current_time())
-                engine.deadline = None
-
-        engine.on_input = on_input
-        engine.deadline = due = trio.current_time() + 0.5
-        driver.link_frames(LinkId(1), [b"a"])
-        await trio.sleep(0.75)
-        assert fired == [due]
-
-
 async def test_every_input_reaches_the_engine_with_the_time() -> None:
     async with driving() as (engine, driver, performed, _):
         result = InvokeResult()
