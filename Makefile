@@ -2,7 +2,7 @@
 # 3.11 or newer and a package index that pip can reach.
 #
 #   make demo                                   agents in separate processes, one of them killed in mid-work
-#   make test                                   all tests (TESTS="tests/unit -k ring" for some of them)
+#   make test                                   all tests, three at a time (TESTS="tests/unit -k ring" for some of them, JOBS=0 for one at a time)
 #   make check                                  format, lint, types, import contracts, tests: what CI runs
 #   make sim SEED=7 SCENARIO=partition-halves   one run of the simulator (NODES=32 to say how many nodes)
 #   make clean                                  remove .venv, caches and builds
@@ -17,6 +17,8 @@ MAKEFLAGS += --no-builtin-rules
 VENV := .venv
 BIN := $(VENV)/bin
 TESTS ?=
+# Most tests of processes wait, most of the simulator compute: three at a time keep two cores busy.
+JOBS ?= 3
 SCENARIO ?= partition-halves
 SEED ?= 7
 NODES ?= 32
@@ -38,7 +40,7 @@ demo: $(VENV)/.ready-node
 	@$(BIN)/reachp2p demo
 
 test: $(VENV)/.ready-dev
-	@$(BIN)/pytest $(TESTS)
+	@$(BIN)/pytest -n $(JOBS) --dist worksteal $(TESTS)
 
 check: $(VENV)/.ready-dev
 	$(BIN)/ruff format --check .
