@@ -204,7 +204,9 @@ def test_nodes(options: dict[str, Any], words: str) -> None:
     says(failure_of(lambda: Node(**options)), words)
 
 
-@pytest.mark.parametrize("agent", [plain, "nlp/one", None, Agent], ids=repr)
+@pytest.mark.parametrize(
+    "agent", [plain, "nlp/one", None, Agent], ids=["a function", "a name", "None", "a class"]
+)
 def test_what_is_offered_is_an_agent(agent: Any, capsys: pytest.CaptureFixture[str]) -> None:
     says(failure_of(lambda: Node(agent)), f"agent {shown(agent)}: write an Agent")
     assert run_node(agent) == EXIT_ERROR

@@ -111,16 +111,16 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("name", "data", "says"),
     [
         (HISTORY, b"{", "line 1: damaged: Not a gzipped file"),
-        (HISTORY, gzip.compress(b"{}" * 99)[:-9], "line 1: damaged: "),
-        (HISTORY, gzip.compress(b"{}\n"), "line 1: damaged: Object missing required field `what`"),
+        (HISTORY, gzip.compress(b"{}" * 99, mtime=0)[:-9], "line 1: damaged: "),
+        (HISTORY, gzip.compress(b"{}\n", mtime=0), "line 1: damaged: Object missing required field `what`"),
         (
             HISTORY,
-            gzip.compress(b'{"at":1.0,"what":"settled"}\n{"at":2.0,"what":"message"}\n'),
+            gzip.compress(b'{"at":1.0,"what":"settled"}\n{"at":2.0,"what":"message"}\n', mtime=0),
             "line 2: damaged: ",
         ),
         (
             HISTORY,
-            gzip.compress(b'{"at":"soon","what":"step","text":""}\n'),
+            gzip.compress(b'{"at":"soon","what":"step","text":""}\n', mtime=0),
             "line 1: damaged: Expected `float`",
         ),
         (SUMMARY, b'{"trace_digest": "0"}', "damaged: Object missing required field"),

@@ -63,7 +63,16 @@ def test_a_broken_core_is_caught_by_the_checker_that_owns_the_promise(name: str)
 
 def _digest(hash_seed: str, *arguments: str) -> str:
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
-    command = [sys.executable, "-m", "reachp2p_sim", "run", *arguments, "--json", "--no-determinism", "--no-store"]
+    command = [
+        sys.executable,
+        "-m",
+        "reachp2p_sim",
+        "run",
+        *arguments,
+        "--json",
+        "--no-determinism",
+        "--no-store",
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     return str(json.loads(done.stdout)["trace_digest"])
 
