@@ -639,7 +639,10 @@ def test_a_node_that_is_leaving_shows_itself() -> None:
 EVIL = "\x1b[31mred\x07\u202e\x9b2J[bold]x[/bold]"
 
 
-def test_text_from_the_network_cannot_act_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_from_the_network_cannot_act_on_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
     evil = member(EVIL, "ALIVE", 1, addresses=[EVIL], zone=EVIL, agents=[EVIL])
     output.print_table(tables.members_table([evil], 160).table)
     shown = capsys.readouterr().out
