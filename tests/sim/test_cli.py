@@ -15,6 +15,7 @@ from reachp2p_sim.mutants import MUTANTS
 from reachp2p_sim.running.code_version import code
 from reachp2p_sim.running.run import RunConfig, run_scenario
 from reachp2p_sim.scenarios import GROUPS, SCENARIOS
+from reachp2p_sim.world.timeline import Timeline
 
 Command = Callable[..., int]
 Capsys = pytest.CaptureFixture[str]
@@ -199,11 +200,35 @@ def test_a_campaign_goes_on_only_as_what_it_was(command: Command, capsys: Capsys
 def test_ctrl_c_is_a_line_and_an_exit_code(
     command: Command, capsys: Capsys, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("reachp2p_sim.running.run.run_scenario", interrupted)
     assert command(*SHORT) == 130
+    assert capsys.readouterr().err == "reachp2p-sim: interrupted\n"
+
+
+def test_an_interrupted_run_keeps_the_part_that_there_is(
+    command: Command, capsys: Capsys, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = Timeline.run
+
+    def five_seconds(self: Timeline, until: float) -> None:
+        run(self, min(until, 5.0))
+        if until > 5.0:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Timeline, "run", five_seconds)
+    assert command("run", "steady", "--nodes", "4", "--json") == 130
+    captured = capsys.readouterr()
+    told = json.loads(captured.out)
+    assert captured.err == "reachp2p-sim: interrupted\n"
+    assert (told["verdict"], told["simulated_seconds"]) == ("interrupted", 5.0)
+    assert set(told["checkers"].values()) == {"open"}
+    page = (tmp_path / told["store"] / "report.html").read_text()
+    assert "Stopped before its end." in page
+    capsys.readouterr()
+    assert command("replay", told["store"], "--no-store") == 130
     assert capsys.readouterr().err == "reachp2p-sim: interrupted\n"
 
 

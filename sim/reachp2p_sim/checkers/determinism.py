@@ -48,6 +48,11 @@ class SecondRun:
             raise RuntimeError(f"the second run failed: {errors.strip()[-2000:]}")
         return output.strip()
 
+    def give_up(self) -> None:
+        """End the process; nobody wants its digest any more."""
+        self._process.kill()
+        self._process.communicate()
+
 
 def second_run(config: RunConfig) -> SecondRun:
     """Start the second run under a `PYTHONHASHSEED` that is not this process's. Raises `UsageError` as a run would."""

@@ -10,6 +10,7 @@ import typer
 from reachp2p_sim.commands.run import Leaves, carry_out, tell_other_code
 from reachp2p_sim.commands.shared import (
     FAIL,
+    INTERRUPTED,
     RUNS_KEPT,
     STORE,
     AsJson,
@@ -51,6 +52,8 @@ def replay(
     result, code = carry_out(
         past.config, Leaves(None if no_store else store, log, record, keep), False, as_json
     )
+    if code == INTERRUPTED:
+        raise typer.Exit(code)
     if past.digest == result.trace_digest:
         print("the same trace as before", file=sys.stderr)
     elif past.digest is not None:

@@ -13,6 +13,7 @@ import typer
 
 from reachp2p_sim.commands.shared import (
     FAIL,
+    INTERRUPTED,
     PASS,
     RUNS_KEPT,
     STORE,
@@ -78,7 +79,8 @@ def run(
 ) -> None:
     """Run one scenario, print its verdict, and keep a report of it.
 
-    Exits 0 if every promise was kept, 1 if one was broken: then the last line on stderr repeats the run.
+    Exits 0 if every promise was kept, 1 if one was broken: then the last line on stderr repeats the run. After Ctrl-C
+    or SIGTERM the part of the run that there is is kept like a whole one, as interrupted.
     """
     from reachp2p_sim.running.run import RunConfig, UsageError
 
@@ -171,14 +173,17 @@ def carry_out(
             nullcontext() if trace is None else trace,
             nullcontext() if watch is None else watch,
         ):
-            result = run_scenario(config, trace, attach)
+            result = run_scenario(config, trace, attach, keep_interrupted=True)
     except OSError as error:
         usage(said_of(error))
     except (UsageError, StoreError) as error:
         usage(str(error))
     wall_seconds = time.monotonic() - began_at
     if other is not None:
-        judge(result, other)
+        if result.verdict == "interrupted":
+            other.give_up()
+        else:
+            judge(result, other)
     folder: Path | None = None
     troubles = [] if trace is None or trace.trouble is None else [trace.trouble]
     if left.record is not None:
@@ -201,6 +206,8 @@ def carry_out(
             print(f"  report         {folder / 'report.html'}")
     for said in (*result.remarks, *troubles):
         say(said)
+    if result.verdict == "interrupted":
+        return result, INTERRUPTED
     if result.verdict != "pass":
         print(f"replay: {result.replay}", file=sys.stderr)
     return result, FAIL if result.verdict != "pass" else USAGE if troubles else PASS

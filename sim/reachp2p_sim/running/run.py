@@ -35,15 +35,17 @@ __all__ = ["RunConfig", "RunResult", "UsageError", "check", "find_scenario", "re
 
 @dataclass(slots=True)
 class RunResult:
-    """How a run went. `verdict` is `pass`, `fail` (a promise was broken) or `error` (the core raised)."""
+    """How a run went. `verdict` is `pass`, `fail` (a promise was broken), `error` (the core raised) or `interrupted`
+    (it was stopped before its end, and nothing was broken until then)."""
 
     scenario: str
     seed: int
     nodes: int
     mutant: str | None
-    verdict: Literal["pass", "fail", "error"]
+    verdict: Literal["pass", "fail", "error", "interrupted"]
     trace_digest: str
     checkers: dict[str, str]
+    """`pass` or `fail`, by name; `open` if the run was interrupted: what is judged at the end is not known then."""
     timings: dict[str, float]
     violation: dict[str, Any] | None
     error: str | None
@@ -75,12 +77,15 @@ def run_scenario(
     log: Lines | None = None,
     attach: Callable[[World], None] | None = None,
     scenario: Scenario | None = None,
+    *,
+    keep_interrupted: bool = False,
 ) -> RunResult:
     """Run it to its end or to the first violation. Raises `UsageError` before anything runs if a name is wrong, and if
     a step of a scenario file turns out to be impossible when it comes.
 
     `attach` is called with the world before anything happens in it, for whoever wants to watch. `scenario`: the
-    scenario itself, if it is not one that is found by its name.
+    scenario itself, if it is not one that is found by its name. `keep_interrupted`: `KeyboardInterrupt` ends the run
+    and not the caller, who gets the result of the part.
     """
     if scenario is None:
         check(config)
@@ -104,6 +109,7 @@ def run_scenario(
     began_at = time.process_time()
     violation: Violation | None = None
     error: str | None = None
+    is_interrupted = False
     with mutant.installed(world) if mutant is not None else nullcontext():
         try:
             checkers = attach_all(world, scenario.checkers)
@@ -115,11 +121,19 @@ def run_scenario(
             violation = broken
         except ScenarioInvalid as wrong:
             raise UsageError(str(wrong)) from wrong
+        except KeyboardInterrupt:
+            if not keep_interrupted:
+                raise
+            is_interrupted = True
         except (Exception, SystemExit):  # noqa: BLE001 a defect, whatever it is, is reported with its seed
             error = traceback.format_exc()
-    return _result(
+    result = _result(
         config, scenario, options, world, coverage, violation, error, code, time.process_time() - began_at
     )
+    if is_interrupted:
+        result.verdict = "interrupted"
+        result.checkers = dict.fromkeys(result.checkers, "open")
+    return result
 
 
 def _check_timings(world: World) -> None:
