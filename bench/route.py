@@ -1,8 +1,8 @@
 """Routing: `python bench/route.py [--instances 1000] [--seconds 2]` prints one JSON object.
 
-One decision among N instances of a capability, for every policy, with all stages on, and with the start and the end of
-its attempt, while the table changes ten times a second (records with new weights, nodes that turn SUSPECT and back,
-instances that come and go); adding and removing one instance,
+One decision among N instances of a capability, for every policy and for a call that names tags alone, with all stages
+on, and with the start and the end of its attempt, while the table changes ten times a second (records with new weights,
+nodes that turn SUSPECT and back, instances that come and go); adding and removing one instance,
 up to the moment at which the ring has followed; memory; and references from the same run, because only ratios survive
 another machine. Times are CPU time of this process. Decisions are timed in batches of 100; a change falls between
 batches, and what it postpones (the ring) falls on the decision after it, so `mean` has it and `median` has not.
@@ -123,19 +123,23 @@ def change(table: RoutingTable, number: int, count: int) -> None:
 
 
 def decisions(
-    policy: str, count: int, seconds: float, changes_per_second: float
+    policy: str, count: int, seconds: float, changes_per_second: float, *, by_tags: bool = False
 ) -> dict[str, float | int | bool]:
     """Time per decision; the changes themselves are not in it."""
     router = routed(count)
     table = router.table
     queries = [
         RouteQuery(
-            capability=CAPABILITY, policy=policy, key=f"user:{k}", version="^1.1", tags={"env": "prod"}
+            capability=None if by_tags else CAPABILITY,
+            policy=policy,
+            key=f"user:{k}",
+            version="^1.1",
+            tags={"env": "prod"},
         )
         for k in range(1_000)
     ]
     for query in queries:
-        router.pick(query)
+        router.pick(router.named(query))
     samples: list[float] = []
     attempts: list[float] = []
     changes = 0
@@ -146,9 +150,12 @@ def decisions(
             changes += 1
         first = len(samples) * BATCH
         batch = [queries[(first + k) % 1_000] for k in range(BATCH)]
-        route, start_attempt, end_attempt = router.route, router.start, router.end
+        named, route, start_attempt, end_attempt = router.named, router.route, router.start, router.end
         before = time.process_time()
-        picks = [route(query, (), 0.1) for query in batch]
+        if by_tags:
+            picks = [route(named(query), (), 0.1) for query in batch]
+        else:
+            picks = [route(query, (), 0.1) for query in batch]
         between = time.process_time()
         for one in picks:
             start_attempt(one, 0.1)
@@ -287,6 +294,9 @@ def main() -> None:
         policy: decisions(policy, options.instances, options.seconds, options.changes_per_second)
         for policy in POLICIES
     }
+    by_policy["random, by tags alone"] = decisions(
+        "random", options.instances, options.seconds, options.changes_per_second, by_tags=True
+    )
     for figures in by_policy.values():
         figures["times_random.choice"] = round(figures["us_median"] / reference["random.choice"], 1)
     report = {

@@ -98,12 +98,14 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Of a release candidate (tag `release=candidate`): its share of the calls, 0 to 100."""
 
 
+IN_FLIGHT_MAX = 16
 DEFAULT_POLICY = "random"
 """Of calls for which neither their caller nor a rule names one."""
 
 
 class RouteQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom a call is for: an agent id, a capability, or both (that agent's capability); neither is refused (1302)."""
+    """Whom a call is for: an agent id, a capability, or both (that agent's capability). If it names neither, its tags
+    mean the one capability that is offered with them; else it is refused (1302)."""
 
     agent: str | None = None
     capability: str | None = None
@@ -116,7 +118,7 @@ class RouteQuery(msgspec.Struct, frozen=True, kw_only=True):
     """A range of versions, as in `^1.2`; None: any."""
     strict: bool = False
     """`consistent_hash` only: to the owner of the key or to nobody, however doubtful the owner."""
-    in_flight_max: int = 16
+    in_flight_max: int = IN_FLIGHT_MAX
     """`limited_random` only: attempts of this node that an instance may have in flight."""
     release: str | None = None
     """`candidate`: a canary on request; `stable`: never a candidate; None: as the release split says."""
@@ -129,6 +131,8 @@ class RouteQuery(msgspec.Struct, frozen=True, kw_only=True):
     have a range of versions (`nlp/small@^1`)."""
     allow_fallback: bool = False
     """Whether those that a rule names may be tried, if `fallback` names none."""
+    streams: bool = False
+    """If it names neither capability nor agent: one that streams is meant."""
 
 
 class Lasting(Enum):

@@ -18,6 +18,7 @@ from reachp2p.core.routing.explain import explain, what_if
 from reachp2p.core.routing.failure import RouteFailed, no_candidate
 from reachp2p.core.routing.rule_text import decisions
 from reachp2p.core.routing.stages import Selector
+from reachp2p.core.routing.unnamed import how_named, named
 from reachp2p.core.views import AgentView, Explanation, MemberView
 
 
@@ -106,14 +107,18 @@ class Questions:
 
     def explain(self, query: RouteQuery, now: float) -> Explanation:
         """Why a call with this query would go where it would go."""
+        asked, query = query, named(query, self._parts.routing.peek_group)
         settled, ruling = self._parts.rules.in_force.settle(query, None, None)
         explanation = explain(self._parts.router, settled, now=now)
+        if query is not asked:
+            words = how_named(self._parts.routing.peek_group(Selector.of(asked)), query)
+            explanation = msgspec.structs.replace(explanation, named=words)
         decided = decisions(query, settled, ruling)
         return msgspec.structs.replace(explanation, rules=decided) if decided else explanation
 
     def what_if(self, query: RouteQuery, keys: Iterable[str], now: float) -> dict[InstanceKey | None, int]:
         """How many of these keys would go to each instance; None stands for nobody."""
-        keyed = msgspec.structs.replace(query, key="")
+        keyed = msgspec.structs.replace(named(query, self._parts.routing.peek_group), key="")
         settled, _ = self._parts.rules.in_force.settle(keyed, None, None)
         return what_if(self._parts.router, settled, keys, now)
 

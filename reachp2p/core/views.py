@@ -128,6 +128,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The side of the release split and why, in words; empty if nothing is split."""
     rules: tuple[str, ...] = ()
     """What rules have decided about this call, and which: `policy = "round_robin" (rule 1 of rules.toml)`."""
+    named: str = ""
+    """How a call that names nobody itself has come to its capability, in words; empty if it names one."""
 
 
 class RuleLayerView(msgspec.Struct, frozen=True, kw_only=True):

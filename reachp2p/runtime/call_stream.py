@@ -18,7 +18,7 @@ from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import StreamEnded
 from reachp2p.core.wire.messages import StreamItem
 from reachp2p.errors import CallFailed, ErrorCode, LocalProtocolError
-from reachp2p.runtime.calls import Calls, closed, failed, result_of
+from reachp2p.runtime.calls import Calls, closed, failed, result_of, target_of
 from reachp2p.runtime.streams import ItemPort
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ class CallStream:
 
     @property
     def _target(self) -> str:
-        return self._query.capability or self._query.agent or "a call"
+        return target_of(self._query)
 
     def _entered(self) -> ItemPort:
         if self._port is None:

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Unpack
 
+from msgspec.structs import replace
+
 from reachp2p._arguments import (
     check_optional_seconds,
     check_optional_text,
@@ -73,7 +75,8 @@ class Calling:
         """Call an agent and return its result.
 
         `capability` or `agent` may say a range of versions: `text.summarize@^1.2`. `agent` and `tags` narrow the
-        choice, `policy` (`random`, `round_robin`, `consistent_hash` with `key`, …) makes it; without one the rules do
+        choice; without a name, tags mean the one capability that is offered with them. `policy` (`random`,
+        `round_robin`, `consistent_hash` with `key`, …) chooses the instance; without one the rules do
         (docs/protocol/rules.md), else it is `random`. Rarer wishes (`Preferences`): `version` (a range),
         `release="candidate"` or `"stable"`, `prefer="zone"`, `strict=True` (the owner of `key` or nobody),
         `fallback` (a list of capabilities and agents to try when nobody can be asked; True: those that a rule names).
@@ -203,6 +206,8 @@ class Calling:
         from reachp2p.runtime.call_stream import CallStream
 
         self._check_running()
+        if query.capability is None and query.agent is None:
+            query = replace(query, streams=True)
         options["idle_timeout"] = check_optional_seconds("idle_timeout", idle_timeout)
         carried = self._carried_on(serving, traceparent)
         carried.pop("lasting", None)

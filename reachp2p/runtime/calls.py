@@ -16,6 +16,7 @@ from reachp2p._payload import NotJson, decode, encode
 from reachp2p.core.commands import CallSpec, RouteQuery
 from reachp2p.core.events import CallEnded, CallOutlasted, StreamEnded
 from reachp2p.core.ids import short
+from reachp2p.core.routing.stages import Selector
 from reachp2p.errors import CallFailed, ErrorCode, ReachError
 from reachp2p.runtime.driver import Driver
 from reachp2p.runtime.tasks import StillRunning, Task, unknown
@@ -56,7 +57,7 @@ class Calls:
             ended = await self._wait(call)
             if isinstance(ended, CallOutlasted):
                 task = Task(self, driver, call)
-                target = query.capability or query.agent
+                target = target_of(query)
                 text = f"{target}: no answer within its synchronous limit; it goes on as task {task.id}"
                 raise StillRunning(task, text)
         except StillRunning:
@@ -66,7 +67,7 @@ class Calls:
             driver.wake()
             raise
         if ended.code:
-            raise failed(query.capability or query.agent or "a call", ended)
+            raise failed(target_of(query), ended)
         return ended.content_type, ended.payload, ended
 
     async def start(
@@ -169,6 +170,11 @@ class Calls:
 
         ended: CallEnded | CallOutlasted = await trio.lowlevel.wait_task_rescheduled(abort)
         return ended
+
+
+def target_of(query: RouteQuery) -> str:
+    """Whom a call is for, in words."""
+    return query.capability or query.agent or f"the call of {Selector.of(query)}"
 
 
 def result_of(content_type: str, payload: bytes) -> Any:

@@ -173,6 +173,7 @@ def explanation_object(view: Explanation) -> dict[str, Any]:
         "target": view.target,
         "fell_back": view.fell_back,
         "release": view.release,
+        "named": view.named,
         "candidates": [
             {
                 "agent": one.agent,

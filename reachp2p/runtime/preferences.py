@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypedDict
 
 from reachp2p._arguments import check_bool, check_names, check_optional_text, wrong
-from reachp2p.core.commands import RouteQuery
+from reachp2p.core.commands import IN_FLIGHT_MAX
 from reachp2p.core.routing.versions import split_target
-
-IN_FLIGHT_MAX = RouteQuery().in_flight_max
 
 
 class Preferences(TypedDict, total=False):

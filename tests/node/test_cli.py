@@ -236,6 +236,9 @@ def test_a_call_prints_its_result_and_says_who_answered(
     assert json.loads(run("call", "text.shout", "@params.json", "--node", "seed")[1]) == {"text": "FILE!"}
     monkeypatch.setattr("sys.stdin", io.StringIO('{"text": "stdin"}'))
     assert json.loads(run("call", "text.shout", "-", "--node", "seed")[1]) == {"text": "STDIN!"}
+    code, _, err = run("call", "--tag", "env=test", "{}", "--node", "seed")
+    assert code == 1
+    assert "may be one of 2 capabilities, name one: text.echo (1 instance), text.shout" in err
     assert json.loads(run("call", "text.echo@^1.2", "--prefer", "zone", "--node", "seed")[1]) is None
 
 
@@ -287,6 +290,14 @@ def test_parameters_that_do_not_fit_are_1405_with_their_path(run: Run) -> None:
         (["members", "--state", "~nobody-of-that-name/x"], 1, "no such user"),
         (["call", "text.shout", "{}", "--tag", "env"], 2, "KEY=VALUE"),
         (["call"], 2, "CAPABILITY"),
+        (["call", "{}"], 2, "CAPABILITY"),
+        (["call", "--tag", "env=prod"], 1, "[1303]"),
+        (["route", "explain"], 2, "CAPABILITY"),
+        (
+            ["route", "explain", "--tag", "env=test"],
+            1,
+            "a call would fail: anything with env=test may be one of 2",
+        ),
         (["members", "--nod", "x"], 2, "--node"),
         (["wat"], 2, "wat"),
         ([], 2, "reachp2p demo"),

@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from reachp2p.core.commands import RouteQuery
+from reachp2p.core.commands import RouteQuery, StreamKind
 from reachp2p.core.counters import Counters
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Life, NodeId
@@ -42,7 +42,16 @@ selectors = st.sampled_from(SELECTORS)
 infos = st.builds(
     InstanceInfo,
     life=st.sampled_from(LIVES),
-    capabilities=st.dictionaries(st.sampled_from(CAPABILITIES), st.just(CapabilityInfo())),
+    capabilities=st.dictionaries(
+        st.sampled_from(CAPABILITIES),
+        st.sampled_from(
+            [
+                CapabilityInfo(),
+                CapabilityInfo(parameters=b"1"),
+                CapabilityInfo(stream=StreamKind.RESULTS, parameters=b"2"),
+            ]
+        ),
+    ),
     tags=st.sampled_from(TAGS),
     weight_percent=st.sampled_from([10, 100, 300]),
 )
@@ -184,6 +193,41 @@ class RoutingMachine(RuleBasedStateMachine):
             assert pool.candidates().keys == self.candidates(selector, set())
             assert [i.key for i in pool.placed.items] == pool.placed.keys
             assert [i.info for i in pool.placed.items] == [self.infos[key] for key in pool.placed.keys]
+
+    @rule(tags=st.sampled_from([*TAGS, {"env": "prod", "zone": "a"}]), streams=st.booleans())
+    def call_by_tags(self, tags: dict[str, str], streams: bool) -> None:
+        query = RouteQuery(tags=tags, streams=streams)
+        found = self.table.group(Selector.of(query)).offers(streams=streams)
+        assert found == self.offered(tags, streams)
+        named = self.router.named(query)
+        if tags and len(found) == 1:
+            assert self.matching(Selector(named.capability, None, tuple(sorted(tags.items()))))
+            assert named == RouteQuery(capability=next(iter(found)), tags=tags, streams=streams)
+            return
+        assert named is query
+        with pytest.raises(RouteFailed) as caught:
+            self.router.pick(query)
+        told = explain(self.router, query)
+        assert (told.code, told.picked) == (int(caught.value.code), None)
+        if found or not tags:
+            assert told.code == 1302
+            assert all(f"{name} (" in told.reason for name in found) or not tags
+
+    def offered(self, tags: dict[str, str], streams: bool) -> dict[str, dict[bytes | None, int]]:
+        offered: dict[str, dict[bytes | None, int]] = {}
+        for key in self.placed(Selector(None, None, tuple(sorted(tags.items())))):
+            for name, info in self.infos[key].capabilities.items():
+                if bool(info.stream) is streams:
+                    counts = offered.setdefault(name, {})
+                    counts[info.parameters] = counts.get(info.parameters, 0) + 1
+        return offered
+
+    @invariant()
+    def groups_are_those_of_a_scan(self) -> None:
+        for selector, group in self.table._groups._held.items():
+            tags = dict(selector.tags)
+            assert (group.calls, group.streams) == (self.offered(tags, False), self.offered(tags, True))
+            assert len(group) == len(self.placed(selector))
 
     @invariant()
     def tables_hold_what_was_put_and_no_more(self) -> None:

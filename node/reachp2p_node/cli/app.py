@@ -22,7 +22,6 @@ from reachp2p_node.cli.options import (
     AdvertiseOption,
     AgentOption,
     AllowFallbackFlag,
-    CapabilityArgument,
     ClusterOption,
     ConfigOption,
     FallbackOption,
@@ -42,11 +41,13 @@ from reachp2p_node.cli.options import (
     StateOption,
     TagOption,
     TakeOverOption,
+    TargetArgument,
     VerboseFlag,
     ZoneOption,
 )
 from reachp2p_node.cli.rules_commands import rules_app
 from reachp2p_node.cli.stream_commands import stream
+from reachp2p_node.cli.target import NO_PARAMS, check_target, target_of
 from reachp2p_node.cli.task_commands import task
 from reachp2p_node.cli.trace_commands import sessions, trace
 
@@ -222,13 +223,13 @@ def agents(node: NodeOption = None, state: StateOption = None, as_json: JsonFlag
 
 @app.command()
 def call(
-    capability: CapabilityArgument,
+    capability: TargetArgument = None,
     params: Annotated[
         str,
         typer.Argument(
             metavar="JSON", help="The parameters, an object; - reads them from stdin, @FILE from a file."
         ),
-    ] = "{}",
+    ] = NO_PARAMS,
     agent: AgentOption = None,
     timeout: Annotated[
         float | None,
@@ -266,6 +267,7 @@ def call(
     Examples:
       reachp2p call text.shout '{"text": "hello"}'
       reachp2p call text.shout @params.json --tag env=prod --timeout 5
+      reachp2p call --tag role=shouter '{"text": "hello"}'
     """
     from reachp2p_node.cli import tasks
     from reachp2p_node.cli.questions import make_call
@@ -274,8 +276,11 @@ def call(
         raise typer.BadParameter(
             f"{timeout:g}: write seconds, above 0 and at most 86400", param_hint="--timeout"
         )
+    capability, params = target_of(capability, params)
+    tags = _tags(tag)
+    check_target(capability, agent, tags, by_shape=False)
     args = {
-        "capability": capability, "agent": agent, "timeout": timeout, "tags": _tags(tag), "policy": policy, "key": key,
+        "capability": capability, "agent": agent, "timeout": timeout, "tags": tags, "policy": policy, "key": key,
         "prefer": prefer, "release": release, "fallback": _fallback(fallback, allow_fallback),
         "idempotency_key": idempotency_key, "params": read_json(params),
     }  # fmt: skip
@@ -287,7 +292,7 @@ def call(
 
 @route.command("explain")
 def explain(
-    capability: CapabilityArgument,
+    capability: TargetArgument = None,
     agent: AgentOption = None,
     tag: TagOption = None,
     policy: PolicyOption = None,
@@ -306,11 +311,14 @@ def explain(
     Examples:
       reachp2p route explain text.shout
       reachp2p route explain text.shout --policy consistent_hash --key customer-17
+      reachp2p route explain --tag role=shouter
     """
     from reachp2p_node.cli.questions import show_explanation
 
+    tags = _tags(tag)
+    check_target(capability, agent, tags, by_shape=False)
     args = {
-        "capability": capability, "agent": agent, "tags": _tags(tag), "policy": policy, "key": key, "prefer": prefer,
+        "capability": capability, "agent": agent, "tags": tags, "policy": policy, "key": key, "prefer": prefer,
         "release": release, "fallback": _fallback(fallback, allow_fallback),
     }  # fmt: skip
     return show_explanation(args, node, state, as_json=as_json)

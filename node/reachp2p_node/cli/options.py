@@ -36,6 +36,13 @@ CapabilityArgument = Annotated[
         metavar="CAPABILITY", help="What is wanted, such as text.summarize or text.summarize@^1.2."
     ),
 ]
+TargetArgument = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="CAPABILITY",
+        help="What is wanted, such as text.summarize or text.summarize@^1.2; not needed if --agent or --tag says it.",
+    ),
+]
 GatherTimeoutOption = Annotated[
     float,
     typer.Option(

@@ -172,6 +172,8 @@ def explanation_summary(explanation: Mapping[str, Any]) -> Text:
     """The pick, or the error that a call would get."""
     reason = plain(explanation["reason"])
     rules = "".join(f"\nby rule: {plain(line)}" for line in explanation["rules"])
+    if explanation["named"]:
+        rules = f"\n{plain(explanation['named'])}{rules}"
     if explanation["code"]:
         return Text(f"a call would fail: {reason} [{explanation['code']}]", style="red").append(rules)
     return Text(f"pick: {reason}").append(rules)

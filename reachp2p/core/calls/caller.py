@@ -121,6 +121,8 @@ class Caller:
         check_spec(spec, self._protocol)
         self._check_room(spec)
         query, ruling = spec.query, SILENCE
+        if query.capability is None and query.agent is None:
+            query = self._router.named(query)
         if not self._rules.is_empty:
             session = spec.session_id.hex() if spec.session_id is not None else None
             query, ruling = self._rules.settle(query, session, spec.path[-1] if spec.path else None)

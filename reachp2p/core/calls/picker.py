@@ -13,6 +13,9 @@ from reachp2p.core.routing.pick import Pick
 class Picker(Protocol):
     """Chooses instances and hears how attempts at them end (`routing.router.Router`)."""
 
+    def named(self, query: RouteQuery) -> RouteQuery:
+        """The query with the capability that its tags mean, if it names nobody itself and they mean one."""
+
     def route(self, query: RouteQuery, exclude: Collection[NodeId] = (), now: float = 0.0) -> Pick:
         """Whom to ask, on none of the nodes in `exclude`. Raises `RouteFailed`."""
 

@@ -93,7 +93,7 @@ def explain(
         reason=reason,
         table_version=table.version,
         ring_fingerprint=pool.fingerprint() if pool is not None else None,
-        target=str(selector) if asked.capability or asked.agent else "",
+        target=str(selector) if asked.capability or asked.agent or asked.tags else "",
         fell_back=asked is not query,
         release=_release(decision),
     )

@@ -81,7 +81,8 @@ def _unknown(table: RoutingTable, selector: Selector) -> str:
         offered = sorted({name for instance in agents for name in instance.info.capabilities})
         hint = _did_you_mean(selector.capability or "", offered) or _offers(offered)
         return f"agent {selector.agent!r} does not offer {selector.capability!r}{hint}"
-    assert selector.capability is not None, "a query that names nothing is refused before"
+    if selector.capability is None:
+        return "nobody is known to offer anything"
     hint = _did_you_mean(selector.capability, table.capabilities())
     if table.known(Selector(None, selector.capability)):
         hint = "; it is the name of an agent"

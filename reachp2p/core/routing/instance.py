@@ -21,6 +21,8 @@ class CapabilityInfo(msgspec.Struct, frozen=True, gc=False):
     task_timeout: float | None = None
     """The deadline of a task."""
     stream: StreamKind = StreamKind.NONE
+    parameters: bytes | None = None
+    """The hash of the JSON Schema of its parameters, if it has one."""
 
 
 class InstanceInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +56,7 @@ class InstanceInfo(msgspec.Struct, frozen=True, kw_only=True):
                     None if c.timeout_ms is None else c.timeout_ms / 1000,
                     None if c.task_ms is None else c.task_ms / 1000,
                     StreamKind(c.stream),
+                    c.parameters,
                 )
                 for c in record.capabilities
             },

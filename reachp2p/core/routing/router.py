@@ -28,6 +28,7 @@ from reachp2p.core.routing.pool import Pool
 from reachp2p.core.routing.release import CANDIDATE, RELEASE_TAG, STABLE, sides
 from reachp2p.core.routing.stages import Selector
 from reachp2p.core.routing.table import RoutingTable
+from reachp2p.core.routing.unnamed import named, why_unnamed
 from reachp2p.core.routing.versions import parse_range, split_target
 from reachp2p.errors import ConfigurationInvalid, ErrorCode, InvalidIdentifier
 
@@ -102,6 +103,10 @@ class Router:
         """The names of the policies that there are. To ask for one that is not built in may raise 1704."""
         return self._factories
 
+    def named(self, query: RouteQuery) -> RouteQuery:
+        """The query with the capability that its tags mean, if it names nobody itself and they mean one."""
+        return named(query, self.table.group)
+
     def pick(self, query: RouteQuery, exclude: Collection[NodeId] = (), now: float = 0.0) -> Instance:
         """`route` for those who make no attempt of it: the instance alone."""
         return self.route(query, exclude, now).instance
@@ -109,9 +114,10 @@ class Router:
     def route(self, query: RouteQuery, exclude: Collection[NodeId] = (), now: float = 0.0) -> Pick:
         """Whom this call goes to. `exclude`: nodes that were asked already (a retry).
 
-        Raises `RouteFailed`: 1302 nothing named, 1301 unknown name, 1303 nobody healthy is left, 1304 this node may
-        call none, 1305 all have too much to do, or the policy lets none take it, 1306 nobody of that version, 1704 an
-        unknown policy or one that lacks its key, 1707 no range of versions. Nothing has changed then but a counter.
+        Raises `RouteFailed`: 1302 nothing named, or not clearly, 1301 unknown name, 1303 nobody healthy is left, 1304
+        this node may call none, 1305 all have too much to do, or the policy lets none take it, 1306 nobody of that
+        version, 1704 an unknown policy or one that lacks its key, 1707 no range of versions. Nothing has changed then
+        but a counter.
         """
         decision = self.decide(query, exclude, now, self.table.pool)
         failure = decision.failure
@@ -302,8 +308,6 @@ class Router:
         """The policy and the selector of a query, or `RouteFailed` (1302, 1704, 1707)."""
         name = query.policy or DEFAULT_POLICY
         policy = self._policies.get(name) or self._make(name)
-        if query.capability is None and query.agent is None:
-            raise RouteFailed(ErrorCode.TARGET_NOT_SPECIFIED, "name a capability or an agent")
         missing = policy.missing(query)
         if missing is not None:
             raise RouteFailed(ErrorCode.CONFIGURATION_INVALID, f"policy {name!r} needs {missing}")
@@ -312,6 +316,8 @@ class Router:
                 parse_range(query.version)
             except InvalidIdentifier as error:
                 raise RouteFailed(ErrorCode.INVALID_IDENTIFIER, error.message) from None
+        if query.capability is None and query.agent is None:
+            raise why_unnamed(self.table, query)
         if query.release is not None and query.release not in (CANDIDATE, STABLE):
             raise RouteFailed(
                 ErrorCode.CONFIGURATION_INVALID, f"release {query.release!r}: write {CANDIDATE} or {STABLE}"

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from reachp2p.core.commands import RouteQuery
+from reachp2p.core.commands import IN_FLIGHT_MAX, RouteQuery
 from reachp2p.core.counters import Counters
 from reachp2p.core.routing.versions import parse_range, parse_version
 from reachp2p.errors import InvalidIdentifier
@@ -178,7 +178,7 @@ class RulesInForce:
         is_plain = (
             query.key is None and query.policy is None and ruling.sticky is None and query.release is None
             and query.split is None and query.prefer is None and not query.fallback and not query.allow_fallback
-            and not query.strict
+            and not query.strict and query.in_flight_max == IN_FLIGHT_MAX and not query.streams
         )  # fmt: skip
         if not is_plain:
             return settled(query, ruling, session, caller), ruling
@@ -258,11 +258,13 @@ def settled(query: RouteQuery, ruling: Ruling, session: str | None, caller: str 
         key=key,
         version=query.version,
         strict=strict,
+        in_flight_max=query.in_flight_max,
         release=query.release,
         split=ruling.split if query.split is None else query.split,
         prefer=ruling.prefer if query.prefer is None else query.prefer,
         fallback=query.fallback or (ruling.fallback or () if query.allow_fallback else ()),
         allow_fallback=query.allow_fallback,
+        streams=query.streams,
     )
 
 

@@ -42,7 +42,7 @@ class Selector(msgspec.Struct, frozen=True, gc=False):
 
     def __str__(self) -> str:
         """The target in words, as in `text.summarize of nlp/summarizer@^1.2 with env=prod`."""
-        name = self.agent or ""
+        name = self.agent or "anything"
         if self.capability is not None:
             name = self.capability if self.agent is None else f"{self.capability} of {self.agent}"
         if self.version is not None:

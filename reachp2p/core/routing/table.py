@@ -22,6 +22,7 @@ from reachp2p.core.membership.table import PRESENT
 from reachp2p.core.registry.access import Access
 from reachp2p.core.ring.placement import InstanceKey, fingerprint
 from reachp2p.core.routing.access import Identity
+from reachp2p.core.routing.groups import Group, Groups
 from reachp2p.core.routing.instance import Instance, InstanceInfo
 from reachp2p.core.routing.pool import NOBODY, Candidates, Pool
 from reachp2p.core.routing.stages import STAGES, Selector, Stage, Verdict, judge
@@ -84,6 +85,7 @@ class RoutingTable:
         self._capabilities: dict[str, _Named] = {}
         self._agents: dict[str, _Named] = {}
         self._pools: OrderedDict[Selector, Pool] = OrderedDict()
+        self._groups = Groups(stages, counters)
         self._fingerprint: tuple[int, str] | None = None
 
     # Changes
@@ -262,6 +264,8 @@ class RoutingTable:
         for capability in old.info.capabilities if old is not None else ():
             if capability not in offered:
                 self._rename(self._capabilities, capability, key, None)
+        if self._groups:
+            self._groups.update(key, new)
 
     def _rename(self, index: dict[str, _Named], name: str, key: InstanceKey, new: Instance | None) -> None:
         named = index.get(name)
@@ -296,6 +300,16 @@ class RoutingTable:
         if len(self._pools) > self._pools_max:
             self._evict()
         return pool
+
+    def group(self, selector: Selector) -> Group:
+        """The group of a selector that names neither a capability nor an agent, in use from now on."""
+        group = self._groups.get(selector)
+        return self._groups.add(selector, self.instances()) if group is None else group
+
+    def peek_group(self, selector: Selector) -> Group:
+        """The same group for a look: nothing is put to use, evicted or renewed."""
+        group = self._groups.peek(selector)
+        return Group(selector, self.stages, self.instances()) if group is None else group
 
     def peek(self, selector: Selector) -> Pool | None:
         """The same pool for a look: nothing is cached, evicted or renewed."""
@@ -342,7 +356,9 @@ class RoutingTable:
         return stage is not None and stage.code is ErrorCode.ALL_OVERLOADED
 
     def known(self, selector: Selector) -> list[Instance]:
-        """Every instance under the name of a selector, whatever its state, in key order."""
+        """Every instance under the name of a selector, whatever its state, in key order; all if it names nobody."""
+        if selector.capability is None and selector.agent is None:
+            return self.instances()
         named = self._named(selector)
         return [named.instances[key] for key in sorted(named.instances)] if named is not None else []
 
@@ -389,6 +405,7 @@ class RoutingTable:
             "routing.instances": sum(len(entry.agents) for entry in self._nodes.values()),
             "routing.capabilities": len(self._capabilities),
             "routing.pools": len(self._pools),
+            "routing.groups": len(self._groups),
         }
 
 

@@ -24,6 +24,7 @@ from reachp2p.core.membership.contacts import BOOK_MAX
 from reachp2p.core.membership.relays import RELAYS_MAX
 from reachp2p.core.registry.claims import REMEMBERED_MAX
 from reachp2p.core.registry.record import TOPICS_MAX
+from reachp2p.core.routing.groups import GROUPS_MAX
 from reachp2p.core.routing.load import LOADS_MAX
 from reachp2p.core.routing.places import PLACES_MAX
 from reachp2p.core.routing.rule_book import HISTORY_MAX
@@ -114,6 +115,7 @@ BOUNDS: dict[str, Callable[[Mapping[str, int], Protocol], int]] = {
     "size.routing.instances": lambda sizes, _: sizes["size.records"],
     "size.routing.capabilities": lambda sizes, p: sizes["size.records"] * p.records_per_node_max,
     "size.routing.pools": lambda _, p: POOLS_MAX,
+    "size.routing.groups": lambda _, p: GROUPS_MAX,
     "size.topics.patterns": lambda sizes, _: (sizes["size.members"] + 1) * PATTERNS_PER_NODE_MAX,
     "size.topics.sequences": lambda sizes, _: sizes["size.members"] + 1,
     "size.topics.waiting": lambda _, p: ALL_WAITING_MAX,

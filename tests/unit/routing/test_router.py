@@ -64,8 +64,10 @@ def test_a_capability_that_the_named_agent_does_not_offer_is_unknown(desk: Any) 
 
 def test_a_query_that_names_nothing_is_refused(desk: Any) -> None:
     desk.offer(1)
-    assert failure(desk, None) == (1302, "name a capability or an agent")
-    assert failure(desk, None, tags={"env": "prod"})[0] == 1302
+    assert failure(desk, None) == (1302, "name a capability, an agent or tags")
+    assert failure(desk, None, tags={"env": "prod"}) == (
+        1303, "no healthy instance of anything with env=prod: 1 known (1 without tag env)"
+    )  # fmt: skip
 
 
 def test_nobody_healthy_says_how_many_there_are_and_in_what_state(desk: Any) -> None:
