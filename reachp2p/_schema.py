@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, ClassVar
 
 import jsonschema_rs
 import msgspec
@@ -126,20 +126,50 @@ def _type_name(hint: Any) -> str:
 class ParameterCheck:
     """Checks the parameters of calls against one schema."""
 
+    explained_max: ClassVar[int] = 1_000
+    """Values inside each other up to which all that is wrong is looked for. The library finds everything at once, 10 µs
+    for each error: a list of 100,000 wrong numbers would hold the event loop for a second."""
+
     def __init__(self, schema: dict[str, Any]) -> None:
-        self._validator = jsonschema_rs.Draft202012Validator(schema)
+        self._validator = self._compile(schema)
         self._fields: dict[str, Any] = schema.get("properties", {})
+        self._required: list[str] = schema.get("required", [])
+        self._is_closed = schema.get("additionalProperties") is False
+        self._definitions: dict[str, Any] = schema.get("$defs", {})
+
+    def _compile(self, schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
+        return jsonschema_rs.Draft202012Validator(schema)
 
     def mismatch(self, value: object) -> str | None:
         """None, or where and how `value` does not fit; the path of the first offending field comes first."""
         if self._validator.is_valid(value):
             return None
+        if size_of(value, self.explained_max) >= self.explained_max:
+            return self._explain_large(value)
         found: list[str] = []
         for error in self._validator.iter_errors(value):
             found.extend(self._explain(error))
             if len(found) > MISMATCHES_SHOWN:
                 return "; ".join([*found[:MISMATCHES_SHOWN], "and more"])
         return "; ".join(found)
+
+    def _explain_large(self, value: object) -> str:
+        """The first field that is wrong, without a look at what is inside it."""
+        if isinstance(value, dict):
+            for name in self._required:
+                if name not in value:
+                    return f"{json_path([name])}: expected {_expected(self._fields.get(name))}, but it is missing"
+            for name, part in value.items():
+                field = self._fields.get(name)
+                if field is None:
+                    if self._is_closed:
+                        return self._unexpected([name])
+                elif not self._compile({"$defs": self._definitions, **_object(field)}).is_valid(part):
+                    return (
+                        f"{json_path([name])}: expected {_expected(field)} as its schema says; the parameters are too "
+                        "large to say more"
+                    )
+        return "$: not as its schema says, and too large to say more"
 
     def _explain(self, error: jsonschema_rs.ValidationError) -> list[str]:
         kind: Any = error.kind
@@ -192,6 +222,24 @@ class ParameterCheck:
             return f"{json_path(path)}: no such parameter; did you mean {close[0]!r}?"
         names = ", ".join(self._fields) or "none"
         return f"{json_path(path)}: no such parameter; the parameters are: {names}"
+
+
+def size_of(value: object, most: int) -> int:
+    """How many values there are in a value, itself included; the count ends at `most`."""
+    count, parts = 0, [value]
+    while parts and count < most:
+        part = parts.pop()
+        count += 1
+        if isinstance(part, dict):
+            parts += list(part.values())[:most]
+        elif isinstance(part, list):
+            parts += part[:most]
+    return count
+
+
+def _object(field: Any) -> dict[str, Any]:
+    """A schema as an object: true and false stand for two of them."""
+    return field if isinstance(field, dict) else {} if field else {"not": {}}
 
 
 class ResultCheck(ParameterCheck):

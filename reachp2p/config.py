@@ -62,6 +62,8 @@ class NodeConfig:
     """Listen beyond loopback although nothing is admitted or sealed."""
     rules: Path | None = None
     """A file of routing rules for this node (docs/protocol/rules.md), read again whenever it changes."""
+    by_shape: bool = False
+    """Calls that name nobody go to the one capability that their parameters fit."""
     take_over: bool = False
     """Start although another life of this key runs or has fenced this folder."""
     origins: Mapping[str, str] = field(default_factory=dict, compare=False)
@@ -233,6 +235,7 @@ _SHAPES = {
     "zone": "text",
     "insecure_open": "boolean",
     "rules": "path",
+    "by_shape": "boolean",
     "take_over": "boolean",
 }
 _CHECKS: dict[str, Callable[[str, object], Any]] = {

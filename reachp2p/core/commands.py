@@ -133,6 +133,8 @@ class RouteQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Whether those that a rule names may be tried, if `fallback` names none."""
     streams: bool = False
     """If it names neither capability nor agent: one that streams is meant."""
+    by_shape: bool = False
+    """If it names neither: whoever has the parameters finds the capability that they fit (`routing.shapes`)."""
 
 
 class Lasting(Enum):

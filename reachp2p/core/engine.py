@@ -38,9 +38,13 @@ from reachp2p.core.recall import Recall
 from reachp2p.core.registry.record import RECORDS_BYTES_MAX
 from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.routing.failure import RouteFailed
+from reachp2p.core.routing.groups import Group
 from reachp2p.core.routing.policies import BUILT_IN
 from reachp2p.core.routing.policy import PolicyFactory
 from reachp2p.core.routing.rules import RuleSet
+from reachp2p.core.routing.shapes import declaring
+from reachp2p.core.routing.stages import Selector
+from reachp2p.core.routing.versions import parse_range
 from reachp2p.core.settings import Settings
 from reachp2p.core.subscribing import Subscribing
 from reachp2p.core.timing import Timing
@@ -404,6 +408,17 @@ class Engine:
         """Nobody waits for it any more."""
         self._parts.gatherings.cancel(gathering)
 
+    def fetch_schemas(self, hashes: Sequence[bytes], now: float) -> int | None:
+        """Ask those that declare these schemas for them; the number of the one `SchemasFetched` that follows within two
+        seconds. None if nobody is to be asked: none of them is declared, or all were asked for in vain a moment ago."""
+        now = self._enter(now)
+        parts = self._parts
+        number = None
+        if parts.life.is_running:
+            number = parts.fetches.begin(declaring(parts.routing, hashes), now)
+        self._settle(now)
+        return number
+
     def adopt_span(self, invocation: int, span: bytes) -> None:
         """The program has a span of its own (8 bytes) for a running invocation: its hop goes by that."""
         self._parts.callee.adopt_span(invocation, span)
@@ -580,6 +595,22 @@ class Engine:
         """A JSON Schema by its hash, if it is here."""
         return self._parts.schemas.get(digest)
 
+    @property
+    def schemas_learned(self) -> int:
+        """Grows whenever `schema` finds more, or others, than before."""
+        return self._parts.schemas.learned
+
+    def named(self, query: RouteQuery) -> RouteQuery:
+        """The query with the capability that its tags mean, if it names nobody itself and they mean one."""
+        return self._parts.router.named(query)
+
+    def group(self, query: RouteQuery) -> Group:
+        """What the instances offer that fit a query which names nobody. Raises `InvalidIdentifier` (1707) for a range
+        of versions that is none."""
+        if query.version is not None:
+            parse_range(query.version)
+        return self._parts.routing.group(Selector.of(query))
+
     def view_hash(self) -> bytes:
         """Hash over all signed facts held and all DEAD verdicts: equal views, equal hash."""
         return self._parts.replica.digest_hash(self._now)
@@ -698,6 +729,7 @@ class Engine:
         parts.callee.stop(now)
         parts.event_handlers.pause()
         parts.gatherings.end_all(now)
+        parts.fetches.end_all(now)
         code = 0 if parts.own.has_left else int(ErrorCode.FENCED)
         reason = "this node has left" if parts.own.has_left else "this node is over"
         parts.caller.end_all(ErrorCode(code) if code else ErrorCode.NODE_LOST, reason, now)

@@ -157,6 +157,12 @@ class HopsGathered(Event, frozen=True, kw_only=True):
     gathering: int
 
 
+class SchemasFetched(Event, frozen=True, kw_only=True):
+    """A round for JSON Schemas has ended; what has come can be asked for by its hash."""
+
+    fetch: int
+
+
 class CloneSeen(Event, frozen=True, kw_only=True):
     """Another live node under our own key was seen; it is the lower life and is told to stop."""
 

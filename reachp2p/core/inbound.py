@@ -361,6 +361,7 @@ class Inbound:
         parts.caller.on_link_up(up, now)
         parts.publisher.on_link_up(up.node)
         parts.gatherings.on_link_up(up.node, now)
+        parts.fetches.on_link_up(up.node)
 
     def _link_down(self, down: LinkDown, now: float) -> None:
         parts = self._parts
@@ -452,8 +453,7 @@ class Inbound:
                 bodies = [b for digest in message.hashes if (b := parts.schemas.get(digest)) is not None]
                 parts.links.send(heard.link, SchemaBodies(bodies=bodies))
             case SchemaBodies():
-                for body in message.bodies:
-                    parts.schemas.learn(body)
+                parts.fetches.learn(message.bodies, now)
             case _:
                 self._message(message, source, heard.life, b"", now)
 

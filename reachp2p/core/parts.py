@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.caller import Caller
+from reachp2p.core.calls.fetching import Fetches
 from reachp2p.core.calls.gathering import Gatherings
 from reachp2p.core.calls.hop_answers import HopAnswers
 from reachp2p.core.calls.hop_store import HopStore
@@ -293,6 +294,15 @@ class Parts:
             own=node,
             hops=self.hops,
             table=self.table,
+            links=self.links,
+            addresses=self._addresses,
+            effects=effects,
+            timers=timers,
+            counters=counters,
+        )
+
+        self.fetches = Fetches(
+            schemas=self.schemas,
             links=self.links,
             addresses=self._addresses,
             effects=effects,

@@ -179,6 +179,7 @@ class Questions:
             **parts.streams.gauges(),
             "hops.askers": len(parts.hop_answers),
             "hops.gatherings": len(parts.gatherings),
+            **parts.fetches.gauges(),
             "probe.rounds": len(parts.prober),
             "probe.relays": len(parts.relays),
             "routing.touch_marks": len(parts.touch),

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from reachp2p.core.calls.call import CallDue
 from reachp2p.core.calls.dedupe import DedupeDue
+from reachp2p.core.calls.fetching import FetchDue
 from reachp2p.core.calls.gathering import GatherDue
 from reachp2p.core.calls.invocation import InvocationDue
 from reachp2p.core.calls.stream import StreamDue
@@ -87,6 +88,7 @@ class Timing:
             InvocationDue: parts.callee.on_timer,
             StreamDue: parts.streams.on_timer,
             GatherDue: parts.gatherings.on_timer,
+            FetchDue: parts.fetches.on_timer,
             WaitingRepliesDue: _at(parts.callee.on_waiting_replies_due),
             UnreachedEnds: self._on_unreached_ends,
             SteadyDue: parts.unsteady.on_timer,

@@ -48,6 +48,8 @@ class Calling:
     """What a `Node` can ask of others. Its methods may be called from any task of the node's trio run."""
 
     _calls: Calls
+    _by_shape: bool = False
+    """Whether calls that name neither capability nor agent go by the shape of their parameters, if they say nothing."""
 
     @property
     def _driver(self) -> Driver:
@@ -79,6 +81,7 @@ class Calling:
         `round_robin`, `consistent_hash` with `key`, …) chooses the instance; without one the rules do
         (docs/protocol/rules.md), else it is `random`. Rarer wishes (`Preferences`): `version` (a range),
         `release="candidate"` or `"stable"`, `prefer="zone"`, `strict=True` (the owner of `key` or nobody),
+        `by_shape` (True: a call that names nobody goes to the one capability that its parameters fit),
         `fallback` (a list of capabilities and agents to try when nobody can be asked; True: those that a rule names).
         `params` is an object of the JSON data model, or bytes. `timeout` ends the whole call; without one, a call that
         outlasts its synchronous limit goes on as a task, and `StillRunning` has it. `connect_timeout` bounds each wait
@@ -318,6 +321,8 @@ class Calling:
         agent = check_optional_text("agent", agent, "nlp/summarizer")
         if "@" in (capability or "") or "@" in (agent or ""):
             capability, agent, wishes["version"] = split_versions(capability, agent, wishes.get("version"))
+        if capability is None and agent is None and preferences.get("by_shape") is None:
+            wishes["by_shape"] = self._by_shape
         return RouteQuery(
             agent=agent,
             capability=capability,

@@ -19,6 +19,7 @@ from reachp2p.core.ids import short
 from reachp2p.core.routing.stages import Selector
 from reachp2p.errors import CallFailed, ErrorCode, ReachError
 from reachp2p.runtime.driver import Driver
+from reachp2p.runtime.shaping import Shaping, later, wants_shape
 from reachp2p.runtime.tasks import StillRunning, Task, unknown
 from reachp2p.runtime.telemetry import ClientSpan, Telemetry
 from reachp2p.runtime.text import plain
@@ -31,8 +32,10 @@ _NO_OPTIONS: Mapping[str, Any] = {}
 class Calls:
     """The tasks that wait for calls of one node."""
 
-    def __init__(self, telemetry: Telemetry | None = None) -> None:
+    def __init__(self, telemetry: Telemetry | None = None, shaping: Shaping | None = None) -> None:
+        """`shaping` finds the capability of calls that go by the shape of their parameters; None: there are none."""
         self._telemetry = telemetry
+        self._shaping = shaping
         self._spans: dict[bytes, ClientSpan] = {}
         self._waiting: dict[bytes, trio.lowlevel.Task] = {}
         self._watched: dict[bytes, trio.Event] = {}
@@ -78,6 +81,10 @@ class Calls:
             content_type, payload = encode({} if params is None else params)
         except NotJson as error:
             raise CallFailed(ErrorCode.SCHEMA_MISMATCH, f"the parameters cannot be sent: {error}") from None
+        if query.capability is None and self._shaping is not None and wants_shape(query):
+            begun = trio.current_time()
+            query = await self._shaping.named(driver, query, params, len(payload))
+            options = later(options, trio.current_time() - begun)
         spec = CallSpec(query=query, payload=payload, content_type=content_type, **options)
         await trio.lowlevel.checkpoint_if_cancelled()
         span: ClientSpan | None = None

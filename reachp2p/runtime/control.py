@@ -310,7 +310,10 @@ class _Server:
         return {"task": task.id}
 
     async def _explain(self, args: Args) -> Any:
-        return explanation_object(self._node.explain(**_route(args)))
+        route = _route(args)
+        if route.get("by_shape") and route["capability"] is None and route["agent"] is None:
+            await self._node.fetch_schemas(tags=route["tags"], version=route["version"])
+        return explanation_object(self._node.explain(params=args.get("params"), **route))
 
     async def _leave(self, args: Args) -> Any:
         timeout = _seconds(args, "timeout")
@@ -395,7 +398,7 @@ def _route(args: Args) -> dict[str, Any]:
         raise ConfigurationInvalid("tags must be an object of texts")
     names = ("capability", "agent", "key", "policy", "version", "release", "prefer")
     route: dict[str, Any] = {name: _text(args, name) for name in names}
-    wishes = {name: args[name] for name in ("strict", "fallback") if args.get(name) is not None}
+    wishes = {name: args[name] for name in ("strict", "fallback", "by_shape") if args.get(name) is not None}
     return {**route, **wishes, "tags": tags}
 
 

@@ -14,7 +14,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from msgspec.structs import replace
+
 from reachp2p._arguments import (
+    check_bool,
     check_kind,
     check_names,
     check_seconds,
@@ -33,6 +36,7 @@ from reachp2p.core.events import (
     RecordChanged,
     Resumed,
     RulesChanged,
+    SchemasFetched,
     Started,
 )
 from reachp2p.core.ids import Address, Life, NodeId, check_agent_id, check_capability
@@ -58,6 +62,7 @@ if TYPE_CHECKING:  # naming `Node` loads no event loop; the first node does
     from reachp2p.runtime.event_streams import EventStream
     from reachp2p.runtime.handlers import Handlers
     from reachp2p.runtime.lifetime import EngineFactory, Offer, Service
+    from reachp2p.runtime.shaping import Shaping
 
 CLOSE_TIMEOUT = 3.0
 """Seconds that leaving the `async with` block gives to what still runs."""
@@ -88,6 +93,7 @@ class Node(Calling, Publishing, Tracing, Governed):
         take_over: bool = False,
         control: bool = False,
         rules: str | os.PathLike[str] | None = None,
+        by_shape: bool = False,
         record_payloads: int = 0,
         redact: Redact | None = None,
         exporters: Sequence[Exporter] = (),
@@ -103,8 +109,9 @@ class Node(Calling, Publishing, Tracing, Governed):
         above any life of this key that is known, even one that answers, and with a fenced folder. Start no copy of a
         state folder beside the original: one of its newest state needs no leave to end it. `control`: answer the
         command line over a socket in the state folder. `rules`: a TOML file of routing rules for this node, which go
-        before those of the cluster; read again whenever it changes. `record_payloads`: bytes of each payload that its
-        hop keeps, for whoever asks for it; `redact(agent, capability, payload)` says what of it may be kept.
+        before those of the cluster; read again whenever it changes. `by_shape`: calls that name nobody go to the one
+        capability that their parameters fit, unless they say `by_shape=False`. `record_payloads`: bytes of each payload
+        that its hop keeps, for whoever asks for it; `redact(agent, capability, payload)` says what of it may be kept.
         `exporters` get all hops (`reachp2p.exporters`).
         """
         import trio
@@ -114,6 +121,7 @@ class Node(Calling, Publishing, Tracing, Governed):
         from reachp2p.runtime.lifetime import Lifetime
         from reachp2p.runtime.routable import RoutableLog
         from reachp2p.runtime.rules_file import RulesFile
+        from reachp2p.runtime.shaping import Shaping
         from reachp2p.runtime.subscriptions import Subscriptions
         from reachp2p.runtime.threads import Threads
 
@@ -151,7 +159,9 @@ class Node(Calling, Publishing, Tracing, Governed):
         self._rules_file = None if file is None else RulesFile(file.absolute(), counters, self._take_event)
         self._events = EventStreams(self._lifetime.counters)
         self._log = EventLog()
-        self._calls = Calls(self._lifetime.telemetry)
+        self._by_shape = check_bool("by_shape", by_shape)
+        self._shaping: Shaping = Shaping(self._lifetime.counters)
+        self._calls = Calls(self._lifetime.telemetry, self._shaping)
         self._gatherer = Gatherer()
         self._subscriptions = Subscriptions()
         self._threads = Threads(self._lifetime.counters)
@@ -347,11 +357,27 @@ class Node(Calling, Publishing, Tracing, Governed):
         tags: Mapping[str, str] | None = None,
         policy: str | None = None,
         key: str | None = None,
+        params: Any = None,
         **preferences: Unpack[Preferences],
     ) -> Explanation:
-        """Why a call would go where it would go."""
+        """Why a call would go where it would go.
+
+        `params` matter to a call that names nobody and goes `by_shape` alone; only schemas that are here already count
+        (`fetch_schemas` gets the others).
+        """
         query = self._query(capability, agent, tags, policy, key, preferences)
-        return self._driver.engine.explain(query)
+        return self._shaping.explain(self._driver.engine, query, params)
+
+    async def fetch_schemas(
+        self, *, tags: Mapping[str, str] | None = None, version: str | None = None, streams: bool = False
+    ) -> None:
+        """Get what calls `by_shape` compare with, as far as it is not here; the first such call does so by itself.
+
+        Takes two seconds at most. `tags`, `version`: of the calls that are to come; `streams`: they are `stream` calls.
+        """
+        self._check_running()
+        query = self._query(None, None, tags, None, None, {"version": version})
+        await self._shaping.fetch(self._driver, replace(query, streams=streams))
 
     def events(self, *, with_calls: bool = False) -> EventStream:
         """News from now on, as an async iterator that ends with the node. `with_calls` adds the end of every call."""
@@ -364,6 +390,7 @@ class Node(Calling, Publishing, Tracing, Governed):
             **self._lifetime.counters.snapshot(),
             **self._threads.gauges(),
             **self._recording.gauges(),
+            **self._shaping.gauges(),
         }
         outlets = self._lifetime.outlets
         if outlets is not None:
@@ -409,6 +436,7 @@ class Node(Calling, Publishing, Tracing, Governed):
         finally:
             self._calls.close()
             self._gatherer.close()
+            self._shaping.close()
             self._events.close()
             self._subscriptions.close()
             self._tell_waiting()
@@ -464,6 +492,9 @@ class Node(Calling, Publishing, Tracing, Governed):
             self._calls.on_event(event)
         elif isinstance(event, EventReceived):
             self._subscriptions.put(event)
+            return
+        elif isinstance(event, SchemasFetched):
+            self._shaping.on_fetched(event)
             return
         elif isinstance(event, HopsGathered):
             self._gatherer.on_gathered(event)

@@ -23,6 +23,9 @@ class Preferences(TypedDict, total=False):
     """With `consistent_hash`: the owner of the key or nobody."""
     in_flight_max: int
     """With `limited_random`: attempts of this node that an instance may have in flight; 16 if it is left out."""
+    by_shape: bool | None
+    """Where neither a capability nor an agent is named: find the capability that the parameters fit. None: as the node
+    was told."""
     fallback: bool | str | Sequence[str]
     """Capabilities and agents to try when nobody can be asked; True: those that a rule names."""
 
@@ -50,6 +53,7 @@ def check_preferences(given: Mapping[str, Any], function: str) -> dict[str, Any]
         "strict": check_bool("strict", given.get("strict", False)),
         "fallback": () if isinstance(fallback, bool) else tuple(fallback),
         "allow_fallback": fallback is True,
+        "by_shape": given.get("by_shape") is not None and check_bool("by_shape", given["by_shape"]),
     }
 
 

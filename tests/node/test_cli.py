@@ -236,6 +236,14 @@ def test_a_call_prints_its_result_and_says_who_answered(
     assert json.loads(run("call", "text.shout", "@params.json", "--node", "seed")[1]) == {"text": "FILE!"}
     monkeypatch.setattr("sys.stdin", io.StringIO('{"text": "stdin"}'))
     assert json.loads(run("call", "text.shout", "-", "--node", "seed")[1]) == {"text": "STDIN!"}
+    assert json.loads(run("call", "--by-shape", '{"text": "shape"}', "--node", "seed")[1]) == {
+        "text": "SHAPE!"
+    }
+    code, out, _ = run(
+        "route", "explain", "--by-shape", "--params", '{"text": "a"}', "--tag", "env=test", "--node", "seed"
+    )
+    assert code == 0
+    assert "the parameters fit text.shout alone, of 2 capabilities of anything with env=test" in out
     code, _, err = run("call", "--tag", "env=test", "{}", "--node", "seed")
     assert code == 1
     assert "may be one of 2 capabilities, name one: text.echo (1 instance), text.shout" in err
@@ -293,6 +301,8 @@ def test_parameters_that_do_not_fit_are_1405_with_their_path(run: Run) -> None:
         (["call", "{}"], 2, "CAPABILITY"),
         (["call", "--tag", "env=prod"], 1, "[1303]"),
         (["route", "explain"], 2, "CAPABILITY"),
+        (["call", "--by-shape", '{"nothing": 1}'], 1, "[1405]"),
+        (["call", "--by-shape", "[1]"], 1, "only an object of parameters"),
         (
             ["route", "explain", "--tag", "env=test"],
             1,

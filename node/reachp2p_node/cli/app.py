@@ -22,6 +22,7 @@ from reachp2p_node.cli.options import (
     AdvertiseOption,
     AgentOption,
     AllowFallbackFlag,
+    ByShapeFlag,
     ClusterOption,
     ConfigOption,
     FallbackOption,
@@ -29,6 +30,7 @@ from reachp2p_node.cli.options import (
     JsonFlag,
     KeyOption,
     NameOption,
+    NodeByShapeOption,
     NodeOption,
     OpenOption,
     OwnStateOption,
@@ -115,6 +117,7 @@ def seed(
     zone: ZoneOption = None,
     insecure_open: OpenOption = None,
     rules: RulesOption = None,
+    by_shape: NodeByShapeOption = None,
     take_over: TakeOverOption = None,
     config: ConfigOption = None,
     verbose: VerboseFlag = False,
@@ -134,7 +137,8 @@ def seed(
 
     flags = {
         "name": name, "host": host, "port": port, "seeds": seeds, "advertise": advertise, "state": state,
-        "cluster": cluster, "zone": zone, "insecure_open": insecure_open, "rules": rules, "take_over": take_over,
+        "cluster": cluster, "zone": zone, "insecure_open": insecure_open, "rules": rules, "by_shape": by_shape,
+        "take_over": take_over,
     }  # fmt: skip
     return start_seed(flags, config=config, verbose=verbose, as_json=as_json)
 
@@ -158,6 +162,7 @@ def run(
     zone: ZoneOption = None,
     insecure_open: OpenOption = None,
     rules: RulesOption = None,
+    by_shape: NodeByShapeOption = None,
     take_over: TakeOverOption = None,
     config: ConfigOption = None,
     verbose: VerboseFlag = False,
@@ -177,7 +182,8 @@ def run(
 
     flags = {
         "name": name, "host": host, "port": port, "seeds": seeds, "advertise": advertise, "state": state,
-        "cluster": cluster, "zone": zone, "insecure_open": insecure_open, "rules": rules, "take_over": take_over,
+        "cluster": cluster, "zone": zone, "insecure_open": insecure_open, "rules": rules, "by_shape": by_shape,
+        "take_over": take_over,
     }  # fmt: skip
     return start_agents(targets, flags, config=config, verbose=verbose, as_json=as_json)
 
@@ -246,6 +252,7 @@ def call(
     release: ReleaseOption = None,
     fallback: FallbackOption = None,
     allow_fallback: AllowFallbackFlag = False,
+    by_shape: ByShapeFlag = False,
     idempotency_key: Annotated[
         str | None,
         typer.Option(
@@ -268,6 +275,7 @@ def call(
       reachp2p call text.shout '{"text": "hello"}'
       reachp2p call text.shout @params.json --tag env=prod --timeout 5
       reachp2p call --tag role=shouter '{"text": "hello"}'
+      reachp2p call --by-shape '{"text": "hello", "marks": 2}'
     """
     from reachp2p_node.cli import tasks
     from reachp2p_node.cli.questions import make_call
@@ -278,11 +286,11 @@ def call(
         )
     capability, params = target_of(capability, params)
     tags = _tags(tag)
-    check_target(capability, agent, tags, by_shape=False)
+    check_target(capability, agent, tags, by_shape=by_shape)
     args = {
         "capability": capability, "agent": agent, "timeout": timeout, "tags": tags, "policy": policy, "key": key,
         "prefer": prefer, "release": release, "fallback": _fallback(fallback, allow_fallback),
-        "idempotency_key": idempotency_key, "params": read_json(params),
+        "idempotency_key": idempotency_key, "params": read_json(params), "by_shape": by_shape or None,
     }  # fmt: skip
     if submit:
         tasks.submit(args, node, state, as_json=as_json)
@@ -301,6 +309,13 @@ def explain(
     release: ReleaseOption = None,
     fallback: FallbackOption = None,
     allow_fallback: AllowFallbackFlag = False,
+    by_shape: ByShapeFlag = False,
+    params: Annotated[
+        str,
+        typer.Option(
+            "--params", metavar="JSON", help="The parameters, for --by-shape; as in `reachp2p call`."
+        ),
+    ] = NO_PARAMS,
     node: NodeOption = None,
     state: StateOption = None,
     as_json: JsonFlag = False,
@@ -316,10 +331,11 @@ def explain(
     from reachp2p_node.cli.questions import show_explanation
 
     tags = _tags(tag)
-    check_target(capability, agent, tags, by_shape=False)
+    check_target(capability, agent, tags, by_shape=by_shape)
     args = {
         "capability": capability, "agent": agent, "tags": tags, "policy": policy, "key": key, "prefer": prefer,
-        "release": release, "fallback": _fallback(fallback, allow_fallback),
+        "release": release, "fallback": _fallback(fallback, allow_fallback), "by_shape": by_shape or None,
+        "params": read_json(params) if by_shape else None,
     }  # fmt: skip
     return show_explanation(args, node, state, as_json=as_json)
 

@@ -89,6 +89,12 @@ FallbackOption = Annotated[
 AllowFallbackFlag = Annotated[
     bool, typer.Option("--allow-fallback", help="Those that rules name may be tried, too.")
 ]
+ByShapeFlag = Annotated[
+    bool,
+    typer.Option(
+        "--by-shape", help="Without a CAPABILITY or --agent: the one capability that the parameters fit."
+    ),
+]
 
 # Options of the commands that run a node; each is also a key of reachp2p.toml and an environment variable REACHP2P_….
 NameOption = Annotated[
@@ -143,6 +149,12 @@ RulesOption = Annotated[
         metavar="FILE",
         parser=path_of,
         help="Routing rules of this node alone, before those of the cluster; read again when the file changes.",
+    ),
+]
+NodeByShapeOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--by-shape", help="Calls that name nobody go to the one capability that their parameters fit."
     ),
 ]
 TakeOverOption = Annotated[

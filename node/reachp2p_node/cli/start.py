@@ -84,6 +84,7 @@ def _start(
         zone=settings.zone,
         insecure_open=settings.insecure_open,
         rules=settings.rules,
+        by_shape=settings.by_shape,
         take_over=settings.take_over,
         on_started=_print_started if as_json else _note_started,
     )

@@ -16,12 +16,24 @@ class Schemas:
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
+        self._learned = 0
         self._own: dict[bytes, bytes] = {}
         self._pulled: OrderedDict[bytes, bytes] = OrderedDict()
+
+    @property
+    def learned(self) -> int:
+        """Grows with every schema that was not here before, and with every change of the own ones."""
+        return self._learned
+
+    @staticmethod
+    def digest_of(schema: bytes) -> bytes | None:
+        """The hash of a schema; None if it is too large to be one."""
+        return schema_hash(schema) if len(schema) <= SCHEMA_BYTES_MAX else None
 
     def keep_own(self, schemas: dict[bytes, bytes]) -> None:
         """These are our own, by hash; they replace the former ones."""
         self._own = schemas
+        self._learned += 1
 
     def learn(self, schema: bytes) -> bytes | None:
         """Cache a schema that another node sent; its hash, or None if it is too large."""
@@ -29,6 +41,7 @@ class Schemas:
             self._counters.add("dropped.schema.too_large")
             return None
         digest = schema_hash(schema)
+        self._learned += digest not in self._pulled
         self._pulled[digest] = schema
         self._pulled.move_to_end(digest)
         if len(self._pulled) > PULLED_MAX:

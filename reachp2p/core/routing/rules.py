@@ -179,6 +179,7 @@ class RulesInForce:
             query.key is None and query.policy is None and ruling.sticky is None and query.release is None
             and query.split is None and query.prefer is None and not query.fallback and not query.allow_fallback
             and not query.strict and query.in_flight_max == IN_FLIGHT_MAX and not query.streams
+            and not query.by_shape
         )  # fmt: skip
         if not is_plain:
             return settled(query, ruling, session, caller), ruling
@@ -265,6 +266,7 @@ def settled(query: RouteQuery, ruling: Ruling, session: str | None, caller: str 
         fallback=query.fallback or (ruling.fallback or () if query.allow_fallback else ()),
         allow_fallback=query.allow_fallback,
         streams=query.streams,
+        by_shape=query.by_shape,
     )
 
 

@@ -532,12 +532,15 @@ class HopPage(Message, frozen=True, kw_only=True):
 # Larger bodies
 
 
+SCHEMA_HASHES_MAX = 32
+
+
 class SchemaWant(Message, frozen=True, kw_only=True):
     """Asks for JSON Schemas by their content hash."""
 
     NUMBER = 60
     KEYS: ClassVar[dict[str, int]] = {"hashes": 1}
-    hashes: Annotated[list[Hash], Meta(min_length=1, max_length=32)]
+    hashes: Annotated[list[Hash], Meta(min_length=1, max_length=SCHEMA_HASHES_MAX)]
 
 
 class SchemaBodies(Message, frozen=True, kw_only=True):

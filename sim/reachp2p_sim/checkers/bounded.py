@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from reachp2p.core.calls.bulkheads import QUEUED_BYTES_MAX
 from reachp2p.core.calls.dedupe import ENDS_BYTES_MAX, ENDS_MAX
+from reachp2p.core.calls.fetching import ROUNDS_MAX, VAIN_MAX
 from reachp2p.core.calls.gathering import GATHERINGS_MAX
 from reachp2p.core.calls.hop_answers import ASKERS_MAX
 from reachp2p.core.calls.rates import BUCKETS_MAX
@@ -96,6 +97,8 @@ BOUNDS: dict[str, Callable[[Mapping[str, int], Protocol], int]] = {
     "size.calls.replies_waiting_bytes": lambda _, p: WAITING_BYTES_MAX,
     "size.hops.askers": lambda _, p: ASKERS_MAX,
     "size.hops.gatherings": lambda _, p: GATHERINGS_MAX,
+    "size.schemas.fetches": lambda _, p: ROUNDS_MAX,
+    "size.schemas.in_vain": lambda _, p: VAIN_MAX,
     "size.hops": lambda _, p: p.hops_kept_max,
     "size.hops.failed": lambda _, p: p.hops_failed_max,
     "size.hops.payload_bytes": lambda _, p: 2 * p.hop_payload_bytes_max,
