@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from reachp2p.core.calls.checking import Finding
 from reachp2p.core.calls.gathering import Missing
 from reachp2p.core.calls.summaries import SessionView
-from reachp2p.errors import ConfigurationInvalid
+from reachp2p.core.ids import short
+from reachp2p.errors import CallFailed, ConfigurationInvalid, ErrorCode
 from reachp2p.exporters import hop_object
-from reachp2p.runtime.tracing import GATHER_TIMEOUT
+from reachp2p.runtime.tracing import GATHER_TIMEOUT, Trace
 
 if TYPE_CHECKING:
     from reachp2p.runtime.node import Node
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 TIMEOUT_MAX = 60.0
 """Seconds that a question of the command line may take: it occupies one of a few places."""
 AGE_MAX = 86_400.0
+SILENT_SHOWN = 5
+"""Nodes that an error names."""
 
 
 async def answer_trace(node: Node, args: Mapping[str, Any]) -> Any:
@@ -26,6 +29,8 @@ async def answer_trace(node: Node, args: Mapping[str, Any]) -> Any:
     if not isinstance(session, str):
         raise ConfigurationInvalid("trace: name a session")
     found = await node.trace(session, timeout=_timeout(args))
+    if not found.hops:
+        raise CallFailed(ErrorCode.UNKNOWN_SESSION, _nothing(found, _names(node)))
     return {
         "session": found.session.hex(),
         "hops": [
@@ -41,6 +46,16 @@ async def answer_trace(node: Node, args: Mapping[str, Any]) -> Any:
         "left_out": found.left_out,
         "names": _names(node),
     }
+
+
+def _nothing(found: Trace, names: Mapping[str, str]) -> str:
+    """Words for a session of which nobody has anything."""
+    told = f"session {found.session.hex()}: no hops found on {len(found.heard)} nodes"
+    silent = [f"{names.get(one.node.hex(), short(one.node))} ({one.why.value})" for one in found.missing]
+    if not silent:
+        return told
+    more = f" and {len(silent) - SILENT_SHOWN} more" if len(silent) > SILENT_SHOWN else ""
+    return f"{told}; not answered have {', '.join(silent[:SILENT_SHOWN])}{more}"
 
 
 async def answer_sessions(node: Node, args: Mapping[str, Any]) -> Any:

@@ -35,6 +35,8 @@ class RulesFile:
         self._counters = counters
         self._on_refused = on_refused
         self._seen: Stamp | None = None
+        self._has_rules = False
+        """The file that is in force says something."""
 
     async def load(self, engine: Engine) -> bool:
         """Read the file now and go by it; false if it says what it said before.
@@ -44,7 +46,13 @@ class RulesFile:
         self._seen, document = await trio.to_thread.run_sync(_read, self.path, abandon_on_cancel=True)
         if isinstance(document, ConfigurationInvalid):
             raise document
+        if self._has_rules and not document:
+            raise ConfigurationInvalid(
+                f"{self.path}: says nothing any more, as a file that was cut off; to go by no rules from now on, write "
+                "rule = []"
+            )
         has_changed = engine.set_own_rules(document, str(self.path), trio.current_time())
+        self._has_rules = bool(document.get("rule"))
         self._counters.add("rules.file_read")
         return has_changed
 

@@ -110,7 +110,8 @@ class Tracing:
         `session` is its id or the 32 hexadecimal digits of it; 8 or more are enough for one whose hops this node has.
         The id of a call that this node has made or served (`CallEnded.call`, `Context.message_id`) stands for its
         trace.
-        What can be had within `timeout` seconds is returned; `missing` names who has not answered.
+        What can be had within `timeout` seconds is returned, nothing if nobody has recorded any of it; `missing` names
+        who has not answered.
         """
         self._check_running()
         seconds = max(0.1, check_seconds("timeout", timeout))

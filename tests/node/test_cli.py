@@ -184,7 +184,10 @@ def test_a_call_is_traced_by_the_session_that_it_tells(run: Run) -> None:
     assert [hop["side"] for hop in answer["hops"]] == ["asked", "served"]
     assert answer["asked"] == "shouter"
     code, out, err = run("trace", "00" * 16, "--node", "seed")
-    assert (code, out) == (1, f"session {'00' * 16}: no hops found\n")
+    assert (code, out) == (1, "")
+    assert f"session {'00' * 16}: no hops found on 2 nodes [1414]" in err
+    code, out, _ = run("trace", "00" * 16, "--node", "seed", "--json")
+    assert (code, json.loads(out)["error"]["code"]) == (1, 1414)
     code, out, err = run("trace", "xyz", "--node", "seed")
     assert (code, out) == (1, "")
     assert "write its 32 hexadecimal digits" in err

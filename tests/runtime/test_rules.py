@@ -92,12 +92,31 @@ async def test_a_bad_new_file_keeps_the_old_rules_and_says_so_once(
             (refused,) = [e for e in seen if isinstance(e, RulesRefused)]
             assert refused.reason == f"{path}: rule 1: retry: write true or false, not 3"
             assert f"{refused.reason} [1704]" in caplog.text
-            path.write_text("")
+            path.write_text("rule = []")
             await until(lambda: [e for e in seen if isinstance(e, RulesChanged)])
         assert own(node) == ""
         path.unlink()
         await until(lambda: node.diagnostics()["rules.file_refused"] == 2)
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("rest", ["", "\n", "# cut o"])
+async def test_a_file_that_was_cut_off_keeps_the_rules_from_before(tmp_path: Path, rest: str) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(rest)  # at the start it takes nothing away
+    async with Node(rules=path) as node:
+        assert own(node) == ""
+        path.write_text(ONCE)
+        await until(lambda: own(node) == ONCE)
+        path.write_text(rest)
+        await until(lambda: node.diagnostics().get("rules.file_refused"))
+        with pytest.raises(ConfigurationInvalid, match=r"cut off; .* write rule = \[\] \[1704\]"):
+            await node.reload_rules()
+        assert own(node) == ONCE
+        path.write_text("rule = []")
+        await until(lambda: own(node) == "")
+        path.write_text(rest)
+        assert await node.reload_rules() is False
 
 
 async def test_a_pipe_in_place_of_the_file_is_refused_and_holds_no_node(tmp_path: Path) -> None:
@@ -119,7 +138,7 @@ async def test_a_pipe_in_place_of_the_file_is_refused_and_holds_no_node(tmp_path
                 await node.reload_rules()
             assert own(node) == ONCE
             path.unlink()
-            path.write_text("")
+            path.write_text("rule = []")
             await until(lambda: own(node) == "")
 
 
@@ -129,7 +148,7 @@ async def test_a_file_is_read_on_command(tmp_path: Path, monkeypatch: pytest.Mon
     path.write_text(ONCE)
     async with Node(rules=path) as node:
         assert not await node.reload_rules()
-        path.write_text("")
+        path.write_text("rule = []")
         assert await node.reload_rules()
         path.write_text("[[rule]]\n")
         with pytest.raises(ConfigurationInvalid, match="rule 1: sets nothing"):
@@ -177,7 +196,7 @@ async def test_an_agent_without_a_required_tag_is_refused_and_one_from_before_is
         await node.apply_rules({"rule": [{"require_tags": ["team"]}]})
         assert node.rules().unmet == ()  # the file's rule comes first for this agent
         with caplog.at_level(logging.WARNING, "reachp2p.node"):
-            path.write_text("")
+            path.write_text("rule = []")
             await until(lambda: "agent nlp/b lacks what" in caplog.text)
         assert "agent nlp/b lacks what rule 1 of the cluster's version 1" in node.rules().unmet[0]
         assert [view.agent for view in node.agents()] == ["nlp/b"]

@@ -52,8 +52,6 @@ def heading(answer: Mapping[str, Any]) -> Text:
     """What a session is, in a line."""
     hops = answer["hops"]
     text = Text(f"session {answer['session']}: ")
-    if not hops:
-        return text.append("no hops found")
     begun, ended = _span(hops, answer["offsets"])
     nodes = len({hop["node"] for hop in hops})
     text.append(f"{_count(len(hops), 'hop')} on {_count(nodes, 'node')}, {milliseconds(ended - begun)}")
