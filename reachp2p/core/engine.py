@@ -414,7 +414,8 @@ class Engine:
         now = self._enter(now)
         parts = self._parts
         number = None
-        if parts.life.is_running:
+        hashes = parts.fetches.worth(hashes, now)
+        if hashes and parts.life.is_running:
             number = parts.fetches.begin(declaring(parts.routing, hashes), now)
         self._settle(now)
         return number

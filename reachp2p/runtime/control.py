@@ -311,7 +311,8 @@ class _Server:
 
     async def _explain(self, args: Args) -> Any:
         route = _route(args)
-        if route.get("by_shape") and route["capability"] is None and route["agent"] is None:
+        by_shape = route.get("by_shape", self._node.goes_by_shape)
+        if by_shape and route["capability"] is None and route["agent"] is None:
             await self._node.fetch_schemas(tags=route["tags"], version=route["version"])
         return explanation_object(self._node.explain(params=args.get("params"), **route))
 

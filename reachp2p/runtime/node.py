@@ -272,6 +272,11 @@ class Node(Calling, Publishing, Tracing, Governed):
         return list(self._agents)
 
     @property
+    def goes_by_shape(self) -> bool:
+        """Whether calls that name nobody go by the shape of their parameters if they do not say themselves."""
+        return self._by_shape
+
+    @property
     def engine(self) -> Engine:
         """The core of this node, for those who look inside."""
         return self._driver.engine

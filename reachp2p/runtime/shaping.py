@@ -77,8 +77,7 @@ class Shaping:
     async def fetch(self, driver: Driver, query: RouteQuery) -> None:
         """Get the schemas that this query may fit and that are not here; two seconds at most."""
         engine = driver.engine
-        offers = engine.group(query).offers(streams=query.streams)
-        missing = self._use().missing(offers, engine.schema)
+        missing = self._use().missing(query, engine.group(query), engine.schema, engine.schemas_learned)
         number = engine.fetch_schemas(missing, driver.now) if missing and not self._is_closed else None
         if number is None:
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
@@ -40,10 +41,12 @@ def team() -> list[Agent]:
     return [writer, reader]
 
 
-async def test_tags_find_the_one_capability_that_is_offered_with_them() -> None:
+async def test_tags_find_the_one_capability_that_is_offered_with_them(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[[rule]]\nmatch = { capability = "text.write" }\npolicy = "round_robin"\n')
     async with (
         Node(*team(), name="left", protocol=PROTOCOL) as left,
-        Node(name="right", seeds=[str(left.address)], protocol=PROTOCOL) as right,
+        Node(name="right", seeds=[str(left.address)], protocol=PROTOCOL, rules=rules) as right,
     ):
         for capability in ("text.write", "text.read", "text.lines"):
             await right.wait_for(capability, timeout=5)
@@ -59,7 +62,7 @@ async def test_tags_find_the_one_capability_that_is_offered_with_them() -> None:
             "text.write",
             "anything with role=writer is text.write (1 instance)",
         )
-        assert told.picked == left.id
+        assert (told.picked, told.policy) == (left.id, "round_robin")  # rules for what is meant count
 
         with pytest.raises(
             CallFailed, match=r"one of 2 capabilities, name one: text.read .*, text.write"

@@ -49,7 +49,7 @@ from reachp2p_node.cli.options import (
 )
 from reachp2p_node.cli.rules_commands import rules_app
 from reachp2p_node.cli.stream_commands import stream
-from reachp2p_node.cli.target import NO_PARAMS, check_target, target_of
+from reachp2p_node.cli.target import NO_PARAMS, check_target, tags_of, target_of
 from reachp2p_node.cli.task_commands import task
 from reachp2p_node.cli.trace_commands import sessions, trace
 
@@ -284,9 +284,9 @@ def call(
         raise typer.BadParameter(
             f"{timeout:g}: write seconds, above 0 and at most 86400", param_hint="--timeout"
         )
+    tags = tags_of(tag)
+    check_target(capability, agent, tags, by_shape=by_shape, has_params=False)
     capability, params = target_of(capability, params)
-    tags = _tags(tag)
-    check_target(capability, agent, tags, by_shape=by_shape)
     args = {
         "capability": capability, "agent": agent, "timeout": timeout, "tags": tags, "policy": policy, "key": key,
         "prefer": prefer, "release": release, "fallback": _fallback(fallback, allow_fallback),
@@ -330,12 +330,12 @@ def explain(
     """
     from reachp2p_node.cli.questions import show_explanation
 
-    tags = _tags(tag)
-    check_target(capability, agent, tags, by_shape=by_shape)
+    tags = tags_of(tag)
+    check_target(capability, agent, tags, by_shape=by_shape, has_params=params != NO_PARAMS)
     args = {
         "capability": capability, "agent": agent, "tags": tags, "policy": policy, "key": key, "prefer": prefer,
         "release": release, "fallback": _fallback(fallback, allow_fallback), "by_shape": by_shape or None,
-        "params": read_json(params) if by_shape else None,
+        "params": read_json(params),
     }  # fmt: skip
     return show_explanation(args, node, state, as_json=as_json)
 
@@ -455,16 +455,6 @@ def _occupy_standard_files() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest that is free
-
-
-def _tags(given: list[str] | None) -> dict[str, str]:
-    tags: dict[str, str] = {}
-    for text in given or []:
-        key, equals, value = text.partition("=")
-        if not equals or not key:
-            raise typer.BadParameter(f"{text!r}: write KEY=VALUE, as in env=prod", param_hint="--tag")
-        tags[key] = value
-    return tags
 
 
 def _fallback(given: list[str] | None, allowed: bool) -> list[str] | bool | None:

@@ -30,12 +30,6 @@ StateOption = Annotated[
         "--state", metavar="FOLDER", parser=path_of, help="Ask the node with this state folder instead."
     ),
 ]
-CapabilityArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="CAPABILITY", help="What is wanted, such as text.summarize or text.summarize@^1.2."
-    ),
-]
 TargetArgument = Annotated[
     str | None,
     typer.Argument(

@@ -9,23 +9,26 @@ import typer
 from reachp2p_node.cli.json_argument import read_json
 from reachp2p_node.cli.options import (
     AgentOption,
-    CapabilityArgument,
+    ByShapeFlag,
     JsonFlag,
     KeyOption,
     NodeOption,
     PolicyOption,
     StateOption,
+    TagOption,
+    TargetArgument,
 )
+from reachp2p_node.cli.target import NO_PARAMS, check_target, tags_of, target_of
 
 
 def stream(
-    capability: CapabilityArgument,
+    capability: TargetArgument = None,
     params: Annotated[
         str,
         typer.Argument(
             metavar="JSON", help="The parameters, an object; - reads them from stdin, @FILE from a file."
         ),
-    ] = "{}",
+    ] = NO_PARAMS,
     agent: AgentOption = None,
     timeout: Annotated[
         float | None,
@@ -33,8 +36,10 @@ def stream(
             "--timeout", metavar="SECONDS", help="For the whole stream (10 min, or as its agent says)."
         ),
     ] = None,
+    tag: TagOption = None,
     policy: PolicyOption = None,
     key: KeyOption = None,
+    by_shape: ByShapeFlag = False,
     node: NodeOption = None,
     state: StateOption = None,
     as_json: JsonFlag = False,
@@ -54,8 +59,11 @@ def stream(
         raise typer.BadParameter(
             f"{timeout:g}: write seconds, above 0 and at most 86400", param_hint="--timeout"
         )
+    tags = tags_of(tag)
+    check_target(capability, agent, tags, by_shape=by_shape, has_params=False)
+    capability, params = target_of(capability, params)
     args = {
-        "capability": capability, "agent": agent, "timeout": timeout, "policy": policy, "key": key,
-        "params": read_json(params),
+        "capability": capability, "agent": agent, "timeout": timeout, "tags": tags, "policy": policy, "key": key,
+        "params": read_json(params), "by_shape": by_shape or None,
     }  # fmt: skip
     show_items(args, node, state, as_json=as_json)

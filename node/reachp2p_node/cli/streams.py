@@ -27,4 +27,6 @@ async def _show(args: Mapping[str, Any], node: str | None, state: Path | None, *
         async for item in items:
             output.print_json_line(item if as_json else item["item"])
             count += 1
-    output.note(f"{count} item{'' if count == 1 else 's'} of {args['capability']}")
+    output.note(
+        f"{count} item{'' if count == 1 else 's'} of {args['capability'] or args['agent'] or 'the stream'}"
+    )

@@ -16,11 +16,22 @@ def target_of(capability: str | None, params: str) -> tuple[str | None, str]:
     return capability, params
 
 
+def tags_of(given: list[str] | None) -> dict[str, str]:
+    """What `--tag KEY=VALUE` says."""
+    tags: dict[str, str] = {}
+    for text in given or []:
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise typer.BadParameter(f"{text!r}: write KEY=VALUE, as in env=prod", param_hint="--tag")
+        tags[key] = value
+    return tags
+
+
 def check_target(
-    capability: str | None, agent: str | None, tags: Mapping[str, str], *, by_shape: bool
+    capability: str | None, agent: str | None, tags: Mapping[str, str], *, by_shape: bool, has_params: bool
 ) -> None:
-    """Refuse a command that is about nobody."""
-    if capability is None and agent is None and not tags and not by_shape:
+    """Refuse a command that is about nobody. Parameters alone may be enough: the node knows."""
+    if capability is None and agent is None and not tags and not by_shape and not has_params:
         raise typer.BadParameter(
             "name a CAPABILITY, or whom you mean with --agent, --tag or --by-shape", param_hint="CAPABILITY"
         )

@@ -75,11 +75,15 @@ class Fetches:
         """Sizes."""
         return {"schemas.fetches": len(self._running), "schemas.in_vain": len(self._vain)}
 
+    def worth(self, hashes: Sequence[bytes], now: float) -> list[bytes]:
+        """Those that were not asked for in vain a moment ago."""
+        return [one for one in hashes if self._vain.get(one, now) <= now] if self._vain else list(hashes)
+
     def begin(self, wanted: Mapping[bytes, Sequence[NodeId]], now: float) -> int | None:
         """Fetch schemas, each from the nodes that declare it; the number of the one `SchemasFetched` that follows
         within `FETCH_TIMEOUT`, of a round that is under way if that is for all of them. None if there is nothing that
         is worth asking for."""
-        missing = dict.fromkeys(one for one in wanted if self._vain.get(one, now) <= now)
+        missing = dict.fromkeys(self.worth(list(wanted), now))
         if not missing:
             return None
         for number, one in self._running.items():

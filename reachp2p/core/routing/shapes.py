@@ -8,7 +8,7 @@ refused, with what it might have been: nothing here guesses.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -81,6 +81,8 @@ class _Plan(msgspec.Struct):
     """They require nothing."""
     uncounted: dict[str, str]
     """Capabilities without a schema that could be used, and why."""
+    missing: list[bytes]
+    """Hashes of schemas that are not here."""
     schemas: int
     """How many there are; beyond `SCHEMAS_MAX` none of them is in order."""
 
@@ -105,13 +107,11 @@ class ShapeMatcher:
         """Compiled schemas."""
         return len(self._compiled)
 
-    def missing(self, offers: Offers, find: Callable[[bytes], bytes | None]) -> list[bytes]:
-        """The hashes of schemas that are neither compiled nor to be found, `SCHEMAS_MAX` at most."""
-        hashes = dict.fromkeys(digest for schemas in offers.values() for digest in schemas)
-        missing = [
-            one for one in hashes if one is not None and one not in self._compiled and find(one) is None
-        ]
-        return missing[:SCHEMAS_MAX]
+    def missing(
+        self, query: RouteQuery, group: Group, find: Callable[[bytes], bytes | None], learned: int
+    ) -> Sequence[bytes]:
+        """The hashes of schemas of a group that are not here; the arguments are those of `match`."""
+        return self._plan(query, group, group.offers(streams=query.streams), find, learned).missing
 
     def match(
         self,
@@ -207,12 +207,15 @@ class ShapeMatcher:
                     uncounted[name] = "it declares no schema"
                 else:
                     by_hash.setdefault(digest, []).append(name)
-        plan = _Plan(revision, [], {}, [], uncounted, len(by_hash))
+        plan = _Plan(revision, [], {}, [], uncounted, [], len(by_hash))
         if plan.schemas > SCHEMAS_MAX:
             return plan
         for digest, names in by_hash.items():
             shape = self._shape(digest, find)
-            if isinstance(shape, str):
+            if shape is None:
+                plan.missing.append(digest)
+                plan.uncounted.update(dict.fromkeys(names, "its schema is not here"))
+            elif isinstance(shape, str):
                 plan.uncounted.update(dict.fromkeys(names, shape))
             else:
                 plan.entries.append(_Entry(shape, names))
@@ -225,13 +228,13 @@ class ShapeMatcher:
             (plan.nameless if rarest is None else plan.by_name.setdefault(rarest, [])).append(entry)
         return plan
 
-    def _shape(self, digest: bytes, find: Callable[[bytes], bytes | None]) -> Shape | str:
-        """A compiled schema, or why there is none."""
+    def _shape(self, digest: bytes, find: Callable[[bytes], bytes | None]) -> Shape | str | None:
+        """A compiled schema, or why it is not to be used; None if it is not here."""
         known = self._compiled.get(digest)
         if known is None:
             body = find(digest)
             if body is None:
-                return "its schema is not here"
+                return None
             try:
                 known = self._read(body)
             except ShapeUnreadable as error:
@@ -247,12 +250,13 @@ class ShapeMatcher:
 
 def declaring(table: RoutingTable, hashes: Collection[bytes]) -> dict[bytes, list[NodeId]]:
     """Which nodes that are there declare parameter schemas of these hashes, in key order. Looks at every instance."""
+    wanted = dict.fromkeys(hashes)
     found: dict[bytes, list[NodeId]] = {}
     for instance in table.instances():
         if instance.state not in PRESENT or instance.node_life != instance.info.life:
             continue
         for info in instance.info.capabilities.values():
-            if info.parameters is not None and info.parameters in hashes:
+            if info.parameters is not None and info.parameters in wanted:
                 nodes = found.setdefault(info.parameters, [])
                 if instance.node not in nodes[-1:]:
                     nodes.append(instance.node)

@@ -159,13 +159,14 @@ def test_a_schema_that_is_not_here_does_not_count_until_it_is(shapes: Desk) -> N
     shapes.offer(1, {"text.write": shape({"text": "string"})})
     shapes.offer(2, {"text.read": late}, is_here=False)
     group = shapes.table.group(Selector(None, None))
-    assert shapes.matcher.missing(group.calls, shapes.bodies.get) == [schema_hash(late)]
+    missing = shapes.matcher.missing(RouteQuery(), group, shapes.bodies.get, shapes.learned)
+    assert missing == [schema_hash(late)]
     assert declaring(shapes.table, [schema_hash(late)]) == {schema_hash(late): [NodeId((2).to_bytes(32))]}
     assert shapes.match({"text": "a"}) == "text.write"
     assert shapes.refused({"text": 1})[1].endswith("(not counted: text.read: its schema is not here)")
     shapes.learn(late)
     assert shapes.refused({"text": "a"})[0] == 1302
-    assert shapes.matcher.missing(group.calls, shapes.bodies.get) == []
+    assert shapes.matcher.missing(RouteQuery(), group, shapes.bodies.get, shapes.learned) == []
 
 
 def test_the_work_of_a_call_is_bounded(shapes: Desk) -> None:

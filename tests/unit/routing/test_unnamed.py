@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 
 import pytest
@@ -9,10 +10,16 @@ import pytest
 from reachp2p.core.commands import IN_FLIGHT_MAX, RouteQuery
 from reachp2p.core.counters import Counters
 from reachp2p.core.events import MemberState
+from reachp2p.core.ids import Life, NodeId
+from reachp2p.core.registry.access import Access
+from reachp2p.core.routing.access import AccessStage, Identity
 from reachp2p.core.routing.failure import RouteFailed
 from reachp2p.core.routing.groups import GROUPS_MAX
+from reachp2p.core.routing.instance import CapabilityInfo, InstanceInfo
+from reachp2p.core.routing.router import Router
 from reachp2p.core.routing.rules import Layer, Match, Rule, RuleSet, RulesInForce
-from reachp2p.core.routing.stages import Selector
+from reachp2p.core.routing.stages import STAGES, Selector
+from reachp2p.core.routing.table import RoutingTable
 
 BLUE = {"team": "blue"}
 
@@ -63,6 +70,28 @@ def test_doubts_decide_no_tie_but_death_and_access_do(desk: Any) -> None:
     assert refused(desk)[0] == 1302
     desk.table.remove_instance(desk.node(1), "a/one")
     assert meant(desk) == "text.summarize"
+
+
+def test_what_this_node_may_not_call_is_not_meant() -> None:
+    identity, counters = Identity(NodeId(bytes(32))), Counters()
+    stages = (*STAGES[:-1], AccessStage(identity), STAGES[-1])
+    table = RoutingTable(counters, stages=stages, identity=identity)
+    router = Router(table, Random(1), counters)
+    life = Life(1, bytes(16))
+    own = NodeId(bytes(32))
+    for number, access in ((1, Access.PUBLIC), (2, Access.PRIVATE)):
+        node = NodeId(bytes([number]) * 32)
+        table.set_node(node, MemberState.ALIVE, False, "n", life)
+        offered = {f"c.n{number}": CapabilityInfo()}
+        info = InstanceInfo(life=life, capabilities=offered, tags=BLUE, access=access)
+        table.put_instance(node, f"team{number}/a", info)
+    query = RouteQuery(tags=BLUE)
+    assert router.named(query).capability == "c.n1"
+    table.set_node(own, MemberState.ALIVE, False, "own", life)
+    table.put_instance(own, "team2/b", InstanceInfo(life=life))  # now of the namespace that may
+    assert router.named(query) is query
+    with pytest.raises(RouteFailed, match=r"one of 2 capabilities, .* \[1302\]"):
+        router.pick(query)
 
 
 def test_a_range_of_versions_narrows_what_tags_mean(desk: Any) -> None:
