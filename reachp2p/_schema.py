@@ -21,6 +21,8 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 SCHEMA_BYTES_MAX = 65_536
 """Bound of one schema on the wire (`SchemaBodies`)."""
 MISMATCHES_SHOWN = 3
+OPTIONS_SHOWN = 10
+"""Of an enum."""
 VALUE_SHOWN = 60
 """Characters of an offending value that are quoted back."""
 
@@ -140,6 +142,10 @@ class ParameterCheck:
     def _compile(self, schema: dict[str, Any]) -> jsonschema_rs.Draft202012Validator:
         return jsonschema_rs.Draft202012Validator(schema)
 
+    def fits(self, value: object) -> bool:
+        """Whether it is as the schema says."""
+        return self._validator.is_valid(value)
+
     def mismatch(self, value: object) -> str | None:
         """None, or where and how `value` does not fit; the path of the first offending field comes first."""
         if self._validator.is_valid(value):
@@ -184,12 +190,10 @@ class ParameterCheck:
             case "additionalProperties":
                 return [self._unexpected([*path, name]) for name in kind.unexpected]
             case "enum":
-                options = ", ".join(quoted(option) for option in kind.options)
-                return [f"{where}: expected one of {options}, got {quoted(error.instance)}"]
+                return [f"{where}: expected one of {_listed(kind.options)}, got {quoted(error.instance)}"]
             case "anyOf":
                 return [self._closest_branch(error)]
-        text = error.message
-        return [f"{where}: {text if len(text) <= 4 * VALUE_SHOWN else text[: 4 * VALUE_SHOWN] + '…'}"]
+        return [f"{where}: {_short(error.message)}"]
 
     def _closest_branch(self, error: jsonschema_rs.ValidationError) -> str:
         """Of several alternatives, the one that was understood furthest; else what each of them expects."""
@@ -205,9 +209,10 @@ class ParameterCheck:
                 case "type":
                     expected.extend(failure.kind.types)
                 case "enum":
-                    expected.extend(quoted(option) for option in failure.kind.options)
+                    expected.append(_listed(failure.kind.options, " or "))
         if not expected or len(inner) != len(kind.context):
-            return f"{json_path(list(error.instance_path))}: {inner[0].message if inner else error.message}"
+            said = _short(inner[0].message if inner else error.message)
+            return f"{json_path(list(error.instance_path))}: {said}"
         return (
             f"{json_path(list(error.instance_path))}: expected {' or '.join(dict.fromkeys(expected))}, "
             f"got {quoted(error.instance)}"
@@ -261,12 +266,23 @@ def _expected(schema: object) -> str:
         if isinstance(kind := schema.get("type"), str):
             return kind
         if isinstance(options := schema.get("enum"), list):
-            return "one of " + ", ".join(quoted(option) for option in options)
+            return f"one of {_listed(options)}"
         if isinstance(branches := schema.get("anyOf"), list):
             return " or ".join(_expected(branch) for branch in branches)
         if isinstance(reference := schema.get("$ref"), str):
             return reference.rpartition("/")[2]
     return "a value"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 4 * VALUE_SHOWN else f"{text[: 4 * VALUE_SHOWN]}…"
+
+
+def _listed(options: Sequence[object], between: str = ", ") -> str:
+    """Options in JSON, the first few of many."""
+    shown = between.join(quoted(option) for option in options[:OPTIONS_SHOWN])
+    more = len(options) - OPTIONS_SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown
 
 
 def quoted(value: object) -> str:

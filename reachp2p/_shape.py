@@ -23,6 +23,7 @@ LOOKS_MAX = 256
 PATTERNS_MAX = 32
 PATTERN_BYTES_MAX = 65_536
 """Of a compiled pattern."""
+OBJECTS_MAX = 16
 _PLAIN = frozenset(
     {
         "$comment", "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "format",
@@ -69,6 +70,12 @@ def read_shape(data: bytes) -> ShapeCheck:
         raise ShapeUnreadable("it is no JSON Schema 2020-12") from error
 
 
+def _is_slow(options: Any) -> bool:
+    """The library finds texts and numbers by their hash, and compares with each of the others."""
+    is_list = isinstance(options, list)
+    return is_list and sum(isinstance(one, dict | list) for one in options) > OBJECTS_MAX
+
+
 class _Survey:
     """One walk over a schema. Memory: a number for each of its parts and each depth."""
 
@@ -108,6 +115,8 @@ class _Survey:
                 self._check_all(value, keyword)
             elif keyword in ("items", "additionalProperties"):
                 self._check(value)
+            elif keyword == "enum" and _is_slow(value):
+                raise ShapeUnreadable(f"an enum has more than {OBJECTS_MAX} options that are no plain values")
             elif keyword not in _PLAIN:
                 raise ShapeUnreadable(f"keyword {keyword[:40]!r} is not among those that are read")
             elif keyword == "pattern":

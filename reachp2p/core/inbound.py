@@ -450,8 +450,7 @@ class Inbound:
             case HopPage():
                 parts.gatherings.on_page(heard.node, message, now)
             case SchemaWant():
-                bodies = [b for digest in message.hashes if (b := parts.schemas.get(digest)) is not None]
-                parts.links.send(heard.link, SchemaBodies(bodies=bodies))
+                parts.fetches.on_want(heard.link, message)
             case SchemaBodies():
                 parts.fetches.learn(message.bodies, now)
             case _:

@@ -421,6 +421,17 @@ async def test_several_mistakes_are_told_at_once_and_their_number_is_bounded() -
     assert detail.endswith("and more")
 
 
+def test_of_many_options_the_first_few_are_told() -> None:
+    kind = Literal[tuple(f"option {number:04d}" for number in range(1_000))]  # type: ignore[valid-type]
+    check = ParameterCheck(parameters_schema([Parameter(name="kind", type=kind, required=True)]))
+    for params in ({"kind": "none"}, {}):
+        said = check.mismatch(params)
+        assert said is not None
+        assert said.startswith('$.kind: expected one of "option 0000", "option 0001", ')
+        assert '"option 0009" and 990 more, ' in said
+        assert len(said) < 300
+
+
 def test_large_parameters_are_refused_by_their_first_wrong_field_without_a_look_at_all_that_is_wrong() -> (
     None
 ):

@@ -15,11 +15,11 @@ import msgspec
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Effects
 from reachp2p.core.events import SchemasFetched
-from reachp2p.core.ids import Address, NodeId
+from reachp2p.core.ids import Address, LinkId, NodeId
 from reachp2p.core.links.table import Links
 from reachp2p.core.registry.schemas import Schemas
 from reachp2p.core.timers import Timers
-from reachp2p.core.wire.messages import SCHEMA_HASHES_MAX, SchemaWant
+from reachp2p.core.wire.messages import SCHEMA_HASHES_MAX, SchemaBodies, SchemaWant
 
 ROUNDS_MAX = 8
 NODES_PER_SCHEMA = 3
@@ -27,6 +27,8 @@ NODES_PER_SCHEMA = 3
 NODES_MAX = 32
 """Nodes asked by one round."""
 FETCH_TIMEOUT = 2.0
+PAGE_BYTES_MAX = 262_144
+"""Of the schemas in one message: half of the least that a link must carry (`Engine`: `RECORDS_BYTES_MAX`)."""
 VAIN_TIME = 10.0
 """Seconds for which a schema that nobody has sent is not asked for again."""
 VAIN_MAX = 1_024
@@ -109,6 +111,21 @@ class Fetches:
             else:
                 self._links.ensure(node, self._addresses(node), now)
         return number
+
+    def on_want(self, link: LinkId, want: SchemaWant) -> None:
+        """Another node asks: send what is here, in as many messages as it needs."""
+        page: list[bytes] = []
+        size = 0
+        for digest in want.hashes:
+            body = self._schemas.get(digest)
+            if body is None:
+                continue
+            if page and size + len(body) > PAGE_BYTES_MAX:
+                self._links.send(link, SchemaBodies(bodies=page))
+                page, size = [], 0
+            page.append(body)
+            size += len(body)
+        self._links.send(link, SchemaBodies(bodies=page))
 
     def learn(self, bodies: Sequence[bytes], now: float) -> None:
         """A node has sent schemas. Only what was asked for is kept: others would push out what is in use."""

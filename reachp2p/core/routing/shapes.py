@@ -49,6 +49,9 @@ class Shape(Protocol):
     allowed: frozenset[str] | None
     looks: int
 
+    def fits(self, value: object) -> bool:
+        """Whether `value` is as it says."""
+
     def mismatch(self, value: object) -> str | None:
         """None, or where and how `value` does not fit."""
 
@@ -152,7 +155,7 @@ class ShapeMatcher:
                 self._counters.add("shapes.refused.too_many")
                 raise _too_many("the parameters have the names of too many schemas to compare all of them")
             tried += 1
-            if shape.mismatch(params) is None:
+            if shape.fits(params):
                 for name in entry.capabilities:
                     fitting[name] = fitting.get(name, 0) + 1
         self._counters.add("shapes.tried", tried)

@@ -10,6 +10,7 @@ from reachp2p.core.calls.fetching import (
     FETCH_TIMEOUT,
     NODES_MAX,
     NODES_PER_SCHEMA,
+    PAGE_BYTES_MAX,
     ROUNDS_MAX,
     VAIN_MAX,
     VAIN_TIME,
@@ -19,10 +20,10 @@ from reachp2p.core.calls.fetching import (
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Effects
 from reachp2p.core.ids import NodeId
-from reachp2p.core.registry.record import SCHEMA_BYTES_MAX, schema_hash
+from reachp2p.core.registry.record import RECORDS_BYTES_MAX, SCHEMA_BYTES_MAX, schema_hash
 from reachp2p.core.registry.schemas import Schemas
 from reachp2p.core.timers import Timers
-from reachp2p.core.wire.messages import SCHEMA_HASHES_MAX, SchemaWant
+from reachp2p.core.wire.messages import SCHEMA_HASHES_MAX, SchemaBodies, SchemaWant
 from tests.support import events, node_id
 
 A, B = b'{"type":"object"}', b'{"type":"array"}'
@@ -86,6 +87,20 @@ def test_a_linked_node_is_asked_at_once_and_others_when_their_link_opens(fetch_d
     assert desk.ended() == [number]
     assert (desk.schemas.get(schema_hash(A)), desk.schemas.get(schema_hash(B))) == (A, B)
     assert (len(desk.fetches), len(desk.timers)) == (0, 0)
+
+
+def test_an_answer_has_as_many_messages_as_it_needs(fetch_desk: Desk) -> None:
+    """All that one question may name, 32 schemas of 64 KiB, is more than a link takes as one message."""
+    desk = fetch_desk
+    bodies = [b"%02d" % n + bytes(SCHEMA_BYTES_MAX - 2) for n in range(SCHEMA_HASHES_MAX)]
+    desk.schemas.keep_own({schema_hash(body): body for body in bodies})
+    desk.fetches.on_want(3, SchemaWant(hashes=[schema_hash(body) for body in bodies]))
+    sent = [message.bodies for _, message in desk.links.sent]
+    assert [body for page in sent for body in page] == bodies
+    assert all(sum(map(len, page)) <= PAGE_BYTES_MAX < RECORDS_BYTES_MAX for page in sent)
+    desk.links.sent.clear()
+    desk.fetches.on_want(3, SchemaWant(hashes=[bytes(16)]))
+    assert desk.links.sent == [(3, SchemaBodies(bodies=[]))]
 
 
 def test_what_nobody_asked_for_is_not_taken_in(fetch_desk: Desk) -> None:

@@ -281,6 +281,7 @@ def doubling(steps: int) -> dict[str, Any]:
         (msgspec.json.encode({"properties": {"x": {"pattern": "((a{99}){99}){99}"}}}), "no JSON Schema"),
         (msgspec.json.encode({"anyOf": [{"pattern": "a"}] * (PATTERNS_MAX + 1)}), "more than 32 patterns"),
         (b'{"properties": []}', "properties is not"),
+        (msgspec.json.encode({"enum": [{"a": n} for n in range(17)]}), "an enum has more than 16"),
         (b'{"anyOf": {}}', "anyOf is not"),
         (b'{"items": 3}', "neither an object"),
         (b'{"$defs": []}', r"its \$defs"),
