@@ -9,8 +9,9 @@ have failed, or more than 5 % of the last minute and 5 at least. It stays OPEN f
 time and at most 5 min. Then it is HALF_OPEN: one attempt at once, after each success twice as many; after four
 successes in a row it is CLOSED, and the first failure opens it again.
 
-What the caller did wrong itself does not count (`CALLERS_FAULTS`). How many open breakers take effect is the pool's
-matter: a tenth of it and never the last (`pool`). The machine that feeds and asks them is `breakers`.
+What the caller did wrong itself does not count, nor that the instance had no room (`NO_FAILURES`). How many open
+breakers take effect is the pool's matter: a tenth of it and never the last (`pool`). The machine that feeds and asks
+them is `breakers`.
 """
 
 from __future__ import annotations
@@ -54,6 +55,10 @@ CALLERS_FAULTS = frozenset(
     }
 )
 """Codes that say something about the caller and nothing about the instance."""
+NO_FAILURES = CALLERS_FAULTS | {ErrorCode.REFUSED_FULL}
+"""Neither is a refusal for want of room a failure: the instance does what it can. If it were one, a pool that is asked
+for more than it can do would shut out one of its own for half a minute and do still less. Handlers that hang fill an
+instance, too; of those the callers hear at their deadlines."""
 
 
 class BreakerState(Enum):

@@ -176,7 +176,7 @@ def test_the_only_instance_is_asked_however_broken() -> None:
 
 def test_the_callers_own_mistakes_open_nothing() -> None:
     world = Guarded(2)
-    for code in (1304, 1402, 1404, 1405, 1407, 1408, 1410) * 20:
+    for code in (1304, 1402, 1404, 1405, 1407, 1408, 1410, 1413) * 20:
         world.call(fails=[1, 2], code=code)
     pick = world.router.route(world.query())
     for _ in range(20):
@@ -184,6 +184,18 @@ def test_the_callers_own_mistakes_open_nothing() -> None:
         world.router.end(pick, 1403, world.now, callers_fault=True)
     assert world.state(1) is world.state(2) is BreakerState.CLOSED
     assert world.preferred() == [1, 2]
+
+
+def test_an_instance_without_room_has_not_failed() -> None:
+    """A pool that was asked for more than it could do shut out one of its own and did still less."""
+    world = Guarded(2)
+    for _ in range(40):
+        world.call(fails=[1, 2], code=1406)
+    assert world.state(1) is world.state(2) is BreakerState.CLOSED
+    for _ in range(30):  # and says nothing of what else it does
+        world.call(fails=[1], code=1403)
+        world.call(fails=[1], code=1406)
+    assert world.state(1) is BreakerState.OPEN
 
 
 def test_a_new_life_has_a_new_breaker() -> None:
