@@ -30,7 +30,7 @@ from reachp2p.core.engine import Engine
 from reachp2p.core.events import Event, Lagged
 from reachp2p.core.ids import Address, LinkId, NodeId, Ticket
 from reachp2p.errors import ErrorCode, NodeError
-from reachp2p.runtime.driver import WALL_INTERVAL, Driver, Outlets
+from reachp2p.runtime.driver import BATCH, WALL_INTERVAL, Driver, Outlets
 from reachp2p.runtime.storage import Fetched, Outcome, Written
 from tests.runtime.fake_engine import FakeEngine
 
@@ -152,19 +152,19 @@ async def test_every_effect_goes_where_it_belongs_in_order() -> None:
         assert events == [Lagged(at=1.0, seconds=2.0)]
 
 
-async def test_inputs_of_one_round_are_one_batch() -> None:
+async def test_few_inputs_of_one_round_are_one_batch() -> None:
     async with driving() as (engine, driver, performed, _):
         engine.on_input = lambda name, arguments: engine.effects.append(SendFrame(LinkId(1), arguments[1]))
         async with trio.open_nursery() as nursery:
-            for number in range(50):
+            for number in range(BATCH - 1):
 
                 async def feed(data: bytes = b"%d" % number) -> None:
                     driver.link_frame(LinkId(1), data)
 
                 nursery.start_soon(feed)
         await wait_all_tasks_blocked()
-        assert engine.taken == [50]
-        assert len(performed.log) == 50
+        assert engine.taken == [BATCH - 1]
+        assert len(performed.log) == BATCH - 1
 
 
 async def test_every_input_reaches_the_engine_with_the_time() -> None:
@@ -315,3 +315,71 @@ async def test_a_fault_of_the_storage_or_the_engine_ends_the_driver() -> None:
     with pytest.raises(BaseExceptionGroup) as caught:
         await drive_a_defective_engine()
     assert caught.group_contains(AssertionError, match="what can never happen")
+
+
+def datagrams(count: int) -> list[Effect]:
+    return [SendDatagram(ADDRESS, bytes([number])) for number in range(count)]
+
+
+async def test_outputs_of_a_long_round_do_not_wait_for_its_end() -> None:
+    async with driving() as (engine, driver, performed, _):
+        for number in range(2 * BATCH + 1):
+            engine.effects.extend(datagrams(1))
+            driver.datagram(ADDRESS, b"d")
+            assert len(performed.log) == (number + 1) // BATCH * BATCH
+        await wait_all_tasks_blocked()
+        assert len(performed.log) == 2 * BATCH + 1
+
+
+async def test_an_input_that_comes_of_an_output_performs_nothing_itself() -> None:
+    async with driving() as (engine, driver, performed, events):
+
+        def again(event: Event) -> None:
+            events.append(event)
+            for _ in range(2 * BATCH):
+                engine.effects.extend(datagrams(1))
+                driver.wake()
+            assert performed.log == []
+
+        driver._notify = again
+        engine.effects.append(Notify(Lagged(at=1.0, seconds=2.0)))
+        driver.wake()
+        await wait_all_tasks_blocked()
+        assert (len(events), len(performed.log)) == (1, 2 * BATCH)
+
+
+async def test_what_an_output_raises_ends_the_driver_and_not_whoever_came_along() -> None:
+    reached = []
+
+    async def come_along() -> None:
+        async with driving() as (engine, driver, performed, _):
+            engine.effects.append(cast(Any, "a defect"))
+            for _ in range(2 * BATCH):
+                driver.wake()
+            engine.effects.extend(datagrams(1))
+            reached.append(performed.log)
+            await trio.sleep_forever()
+
+    with pytest.raises(ExceptionGroup) as raised:
+        await come_along()
+    assert reached == [[]]
+    assert raised.group_contains(AssertionError)
+
+
+async def test_nothing_is_performed_before_the_start_or_after_the_end() -> None:
+    engine, performed = FakeEngine(), Performed()
+    driver = Driver(cast(Engine, engine), lambda _: None)
+    driver.connect(performed.outlets())
+    engine.effects.extend(datagrams(1))
+    for _ in range(2 * BATCH):
+        driver.wake()
+    assert performed.log == []
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(driver.run)
+        await wait_all_tasks_blocked()
+        assert len(performed.log) == 1
+        nursery.cancel_scope.cancel()
+    engine.effects.extend(datagrams(1))
+    for _ in range(2 * BATCH):
+        driver.wake()
+    assert len(performed.log) == 1
