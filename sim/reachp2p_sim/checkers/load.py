@@ -75,22 +75,29 @@ class Load(Checker):
     def _flush(self) -> None:
         """Count what waits: all of it was sent at one moment, and nothing was heard then."""
         pending, self._pending = self._pending, []
-        for _, data, to in pending:
-            self._judge(data, to)
+        if not pending:
+            return
+        sent = [(to, self._messages_of(data)) for _, data, to in pending]
+        asked: dict[Address, list[NodeId]] = {}
+        for to, messages in sent:  # a doubt may have found no room in the datagram of its PingReq
+            asked.setdefault(to, []).extend(NodeId(m.target) for m in messages if isinstance(m, PingReq))
+        for to, messages in sent:
+            self._judge(messages, to, asked[to])
 
-    def _judge(self, data: bytes, to: Address) -> None:
-        assert self._host is not None, "somebody was listened to"
-        codec = self.world.codec
+    def _messages_of(self, data: bytes) -> list[Message]:
         body = parse_datagram(data).body
-        messages, _ = codec.unpack(
+        messages, _ = self.world.codec.unpack(
             body, bytes_max=len(body), messages_max=MESSAGES_MAX, datagram=True, on_rejected=overlook
         )
+        return messages
+
+    def _judge(self, messages: list[Message], to: Address, asked: list[NodeId]) -> None:
+        assert self._host is not None, "somebody was listened to"
         target = self.world.network.by_address.get(to)
         # No table is larger, unless somebody has invented members; one that has just shrunk is judged by what it was.
         n = max(len(self.world.nodes), len(self._host.view.members) + 1)
         limit = transmit_limit(self.world.protocol.retransmit_multiplier, n)
-        spared = [self._host.node] + ([target.node] if target is not None else [])
-        spared += [NodeId(message.target) for message in messages if isinstance(message, PingReq)]
+        spared = [self._host.node, *asked] + ([target.node] if target is not None else [])
         for message in messages:
             fact = _fact(message)
             if fact is None or any(fact.find(node) >= 0 for node in spared):

@@ -70,6 +70,9 @@ def test_answers_and_ones_own_word_and_what_a_subject_and_its_helpers_are_told_d
         help_me = PingReq(nonce=bytes(8), target=c.node, timeout_ms=500)
         watched.send(a, b, help_me, AccusationUpdate(accusation=doubt))
         watched.world.run(0.1)
+        watched.send(a, b, help_me)  # in which there was no room for the doubt
+        watched.send(a, b, AccusationUpdate(accusation=doubt))
+        watched.world.run(0.1)
         watched.send(a, c, head)  # and at this moment it hears something: that was an answer
         a.receive_datagram((c.address, watched.datagram(c, a, Ping(nonce=bytes(8))), 0))
 
