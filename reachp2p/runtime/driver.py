@@ -4,8 +4,8 @@ Inputs are plain calls into the engine from whatever task received them: everyth
 input never waits. Outputs are performed by one task, woken once for all the inputs that came in one round of trio's
 scheduler; that is what makes batches, and no message costs a task or a checkpoint of its own. In a long round they do
 not wait for its end: every `BATCH` inputs they are performed by whoever gave the last, or a hundred calls would leave
-as one lump, their answers would come as one, and of two nodes one would always be idle. No effect blocks: a datagram is
-sent now or dropped, a frame goes to the kernel or to its link's queue, a write goes to the storage thread, a handler
+as one lump, their answers would come as one, and of two nodes one would always be idle. What one read of a link has
+brought is a batch already: its outputs are performed at once, a round earlier. No effect blocks: a datagram is sent now or dropped, a frame goes to the kernel or to its link's queue, a write goes to the storage thread, a handler
 gets a task. The one timer is the engine's `next_deadline`.
 """
 
@@ -80,6 +80,8 @@ class Driver:
         self._may_perform = False
         """Whether an input may perform outputs: `run` runs, and nothing is being performed."""
         self._failure: Exception | None = None
+        self._sleeps_until = float("-inf")
+        """When `run` wakes up by itself, while it is parked."""
         self._parked: trio.lowlevel.Task | None = None
         self._wall_reported = float("-inf")
         self._sent_on: dict[LinkId, None] = {}
@@ -113,9 +115,18 @@ class Driver:
         self.wake()
 
     def link_frame(self, link: LinkId, data: bytes) -> None:
-        """A whole message arrived on a link."""
+        """A whole message arrived on a link; `link_read` follows."""
         self.engine.handle_frame(link, data, trio.current_time())
-        self.wake()
+
+    def link_read(self) -> None:
+        """A link has said all that one read has brought: perform its outputs now, unless those of others wait."""
+        if (
+            self._is_awake
+            or not self._may_perform
+            or not self._perform_early()
+            or self._deadline() < self._sleeps_until
+        ):
+            self.wake()
 
     def link_writable(self, link: LinkId, free_bytes: int) -> None:
         """A link has room again."""
@@ -156,11 +167,12 @@ class Driver:
         self._may_perform = True
         try:
             while True:
-                with trio.CancelScope(deadline=self._deadline()) as scope:
+                self._sleeps_until = self._deadline()
+                with trio.CancelScope(deadline=self._sleeps_until) as scope:
                     while True:
                         await self._pause()
                         self.turn()
-                        deadline = self._deadline()
+                        self._sleeps_until = deadline = self._deadline()
                         if deadline != scope.deadline:
                             scope.deadline = deadline
                 self.turn()
@@ -184,14 +196,16 @@ class Driver:
         if not self._perform_all(outlets, now):
             self.wake()
 
-    def _perform_early(self) -> None:
-        """Perform what there is for an input whose task is not ours: what goes wrong ends `run`, and not that task."""
+    def _perform_early(self) -> bool:
+        """Perform what there is for an input whose task is not ours; false if a turn is due. What goes wrong ends `run`,
+        and not that task."""
         assert self._outlets is not None, "connect comes first"
         try:
-            self._perform_all(self._outlets, trio.current_time())
-        except Exception as error:  # noqa: BLE001 raised by the next turn, which is due
+            return self._perform_all(self._outlets, trio.current_time())
+        except Exception as error:  # noqa: BLE001 raised by the next turn
             self._failure = error
             self._may_perform = False
+            return False
 
     def _perform_all(self, outlets: Outlets, now: float) -> bool:
         """Perform effects until there are none; false if other tasks should run before the rest."""

@@ -63,6 +63,9 @@ class LinkSink(Protocol):
     def link_frame(self, link: LinkId, data: bytes) -> None:
         """A whole binary message."""
 
+    def link_read(self) -> None:
+        """All that one read has brought has been said."""
+
     def link_writable(self, link: LinkId, free_bytes: int) -> None:
         """There is room again."""
 
@@ -128,7 +131,9 @@ class Link:
                 async with trio.open_nursery() as nursery:
                     self._nursery = nursery
                     self._start_writing()
-                    if not self._take(b""):  # what came with the handshake
+                    is_over = self._take(b"")  # what came with the handshake
+                    self._sink.link_read()
+                    if not is_over:
                         await self._read()
                     await self._discard()
                     nursery.cancel_scope.cancel(reason="the link has ended")
@@ -190,7 +195,9 @@ class Link:
             if not data:
                 self._ended("end of stream without Close")
                 return
-            if self._take(data):
+            is_over = self._take(data)
+            self._sink.link_read()
+            if is_over:
                 return
             reads += 1
             if reads >= READS_AT_ONCE:

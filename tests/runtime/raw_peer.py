@@ -43,6 +43,9 @@ class Sink:
         self.frames.append((link, data))
         self._change()
 
+    def link_read(self) -> None:
+        pass
+
     def link_writable(self, link: LinkId, free_bytes: int) -> None:
         self.rooms.append(free_bytes)
 

@@ -159,12 +159,53 @@ async def test_few_inputs_of_one_round_are_one_batch() -> None:
             for number in range(BATCH - 1):
 
                 async def feed(data: bytes = b"%d" % number) -> None:
-                    driver.link_frame(LinkId(1), data)
+                    driver.datagram(ADDRESS, data)
 
                 nursery.start_soon(feed)
         await wait_all_tasks_blocked()
         assert engine.taken == [BATCH - 1]
         assert len(performed.log) == BATCH - 1
+
+
+async def test_what_one_read_has_brought_is_performed_at_once() -> None:
+    async with driving() as (engine, driver, performed, _):
+        engine.effects.append(SendFrame(LinkId(4), b"f"))
+        driver.link_frame(LinkId(1), b"a")
+        driver.link_frame(LinkId(1), b"b")
+        assert performed.log == []
+        driver.link_read()
+        assert performed.log == [("frame", (LinkId(4), b"f"))]
+        taken = len(engine.taken)
+        await wait_all_tasks_blocked()
+        assert len(engine.taken) == taken, "and no turn follows"
+
+
+async def test_what_a_read_has_brought_waits_for_other_inputs_that_wait() -> None:
+    async with driving() as (engine, driver, performed, _):
+        driver.datagram(ADDRESS, b"d")
+        engine.effects.append(SendFrame(LinkId(4), b"f"))
+        driver.link_frame(LinkId(1), b"a")
+        driver.link_read()
+        assert not performed.log
+        await wait_all_tasks_blocked()
+        assert performed.log == [("frame", (LinkId(4), b"f"))]
+
+
+async def test_a_deadline_that_a_read_has_brought_is_kept(autojump_clock: MockClock) -> None:
+    async with driving() as (engine, driver, _, _):
+        fired: list[float] = []
+
+        def on_input(name: str, _: tuple[Any, ...]) -> None:
+            if name == "handle_timeout":
+                fired.append(trio.current_time())
+                engine.deadline = None
+
+        engine.on_input = on_input
+        engine.deadline = due = trio.current_time() + 0.5
+        driver.link_frame(LinkId(1), b"a")
+        driver.link_read()
+        await trio.sleep(0.75)
+        assert fired == [due]
 
 
 async def test_every_input_reaches_the_engine_with_the_time() -> None:
