@@ -5,8 +5,9 @@ input never waits. Outputs are performed by one task, woken once for all the inp
 scheduler; that is what makes batches, and no message costs a task or a checkpoint of its own. In a long round they do
 not wait for its end: every `BATCH` inputs they are performed by whoever gave the last, or a hundred calls would leave
 as one lump, their answers would come as one, and of two nodes one would always be idle. What one read of a link has
-brought is a batch already: its outputs are performed at once, a round earlier. No effect blocks: a datagram is sent now or dropped, a frame goes to the kernel or to its link's queue, a write goes to the storage thread, a handler
-gets a task. The one timer is the engine's `next_deadline`.
+brought is a batch already: its outputs are performed at once, a round earlier. No effect blocks: a datagram is sent now
+or dropped, a frame goes to the kernel or to its link's queue, a write goes to the storage thread, a handler gets a
+task. The one timer is the engine's `next_deadline`.
 """
 
 from __future__ import annotations
@@ -197,8 +198,10 @@ class Driver:
             self.wake()
 
     def _perform_early(self) -> bool:
-        """Perform what there is for an input whose task is not ours; false if a turn is due. What goes wrong ends `run`,
-        and not that task."""
+        """Perform what there is for an input whose task is not ours; false if a turn is due.
+
+        What goes wrong ends `run`, and not that task.
+        """
         assert self._outlets is not None, "connect comes first"
         try:
             return self._perform_all(self._outlets, trio.current_time())

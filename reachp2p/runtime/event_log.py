@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from reachp2p.core.events import (
     ClaimChanged,
@@ -29,9 +28,6 @@ from reachp2p.core.events import (
 from reachp2p.errors import ErrorCode
 from reachp2p.runtime.text import plain
 
-if TYPE_CHECKING:
-    from reachp2p.runtime.handler_watch import HandlerWatch
-
 logger = logging.getLogger("reachp2p.node")
 
 LAG_INTERVAL = 30.0
@@ -49,14 +45,12 @@ class EventLog:
         self._lag_said_at = float("-inf")
         self._lags: list[float] = [0, 0.0]
         """How many since, and their seconds."""
-        self._watch: HandlerWatch | None = None
 
     def __call__(self, event: Event) -> None:
         """Log one event."""
         match event:
             case Started():
                 logger.info("started with life %s", event.life)
-                self._watch_handlers()
             case Joined():
                 logger.info("joined%s", "" if event.via is None else f", by way of {event.via}")
             case SelfContacted():
@@ -142,17 +136,12 @@ class EventLog:
             self._handlers_since(event.at - event.seconds),
         )
 
-    def _watch_handlers(self) -> None:
+    def _handlers_since(self, begun: float) -> str:
         import trio  # naming `Node` loads no event loop
 
-        if self._watch is None and trio.lowlevel.in_trio_run():
-            from reachp2p.runtime.handler_watch import HandlerWatch
+        from reachp2p.runtime.handler_watch import watch_here
 
-            self._watch = HandlerWatch(self)
-            trio.lowlevel.add_instrument(self._watch)
-
-    def _handlers_since(self, begun: float) -> str:
-        names = self._watch.names_since(begun) if self._watch is not None else []
+        names = watch_here().names_since(begun) if trio.lowlevel.in_trio_run() else []
         if not names:
             return ""
         more = f" and {len(names) - HANDLERS_SHOWN} more" if len(names) > HANDLERS_SHOWN else ""

@@ -1,14 +1,12 @@
-"""Which handlers ran while the event loop was held: a look at each task that ends, and a walk when that is asked."""
+"""Which handlers ran while the event loop was held: each says when it has ended, and a walk finds those that run."""
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 from collections.abc import Iterator
+from types import CodeType
 
 import trio
-
-from reachp2p.runtime.handlers import Handlers
 
 ENDED_MAX = 64
 """Handlers remembered after their end: more than that do not end between a lag and the word about it."""
@@ -16,29 +14,35 @@ TASKS_MAX = 10_000
 """Tasks looked at in a walk, some milliseconds."""
 
 
-class HandlerWatch(trio.abc.Instrument):
-    """The handlers of all nodes in this trio run, watched for as long as `owner` is there."""
+class HandlerWatch:
+    """The handlers of all nodes in one trio run."""
 
-    def __init__(self, owner: object) -> None:
-        self._owner = weakref.ref(owner)
-        self._ended: deque[tuple[float, str]] = deque(maxlen=ENDED_MAX)
-
-    def task_exited(self, task: trio.lowlevel.Task) -> None:
-        """Called by trio. One that has held the loop has mostly ended before anybody can ask."""
-        if self._owner() is None:
-            trio.lowlevel.remove_instrument(self)
-        elif _is_handler(task):
-            self._ended.append((trio.current_time(), task.name))
+    def __init__(self) -> None:
+        self.ended: deque[tuple[float, str, str]] = deque(maxlen=ENDED_MAX)
+        """When, agent and capability: one that has held the loop has mostly ended before anybody can ask."""
+        self.bodies: set[CodeType] = set()
+        """The code of the coroutines that serve invocations; the names of their tasks have agent and capability."""
 
     def names_since(self, begun: float) -> list[str]:
         """Agent and capability of those that have ended since then, and of those that run; each once."""
-        ended = [name for at, name in self._ended if at >= begun]
-        return list(dict.fromkeys(ended + sorted(task.name for task in _tasks() if _is_handler(task))))
+        ended = [f"{agent} {capability}" for at, agent, capability in self.ended if at >= begun]
+        return list(dict.fromkeys(ended + sorted(task.name for task in _tasks() if self._is_handler(task))))
+
+    def _is_handler(self, task: trio.lowlevel.Task) -> bool:
+        return getattr(task.coro, "cr_code", None) in self.bodies
 
 
-def _is_handler(task: trio.lowlevel.Task) -> bool:
-    """Whether it serves an invocation; its name then has the agent and the capability."""
-    return getattr(task.coro, "cr_code", None) is Handlers._run.__code__
+_HERE: trio.lowlevel.RunVar[HandlerWatch] = trio.lowlevel.RunVar("reachp2p_handler_watch")
+
+
+def watch_here() -> HandlerWatch:
+    """The one of the current trio run."""
+    try:
+        return _HERE.get()
+    except LookupError:
+        watch = HandlerWatch()
+        _HERE.set(watch)
+        return watch
 
 
 def _tasks() -> Iterator[trio.lowlevel.Task]:

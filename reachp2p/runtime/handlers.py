@@ -22,6 +22,7 @@ from reachp2p.core.ids import NodeId
 from reachp2p.errors import BadRequest, ErrorCode, ReachError
 from reachp2p.runtime.exception_groups import only_cancelled, sole
 from reachp2p.runtime.failures import FailureLog
+from reachp2p.runtime.handler_watch import watch_here
 from reachp2p.runtime.serving import begin
 from reachp2p.runtime.streams import ItemPort
 from reachp2p.runtime.telemetry import ServerSpan, Telemetry
@@ -97,6 +98,9 @@ class Handlers:
         self._running: dict[int, trio.CancelScope] = {}
         self._tasks = 0
         self._has_told_overdue = False
+        watch = watch_here()
+        watch.bodies.add(Handlers._run.__code__)
+        self._note_end = watch.ended.append
 
     @property
     def overdue(self) -> int:
@@ -163,6 +167,7 @@ class Handlers:
             # Also when the node itself is being cancelled: then nobody is told, because nobody is left to tell.
             is_awaited = self._running.pop(invoke.invocation, None) is not None
             self._tasks -= 1
+            self._note_end((trio.current_time(), invoke.agent, invoke.capability))
         if not is_awaited:
             return
         if result is None:

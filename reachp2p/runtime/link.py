@@ -200,7 +200,10 @@ class Link:
             if is_over:
                 return
             reads += 1
-            if reads >= READS_AT_ONCE:
+            if len(data) < READ_BYTES:  # there was no more: the next read would be in vain
+                reads = 0
+                await trio.lowlevel.wait_readable(self._socket)
+            elif reads >= READS_AT_ONCE:
                 reads = 0
                 await trio.lowlevel.checkpoint()
 

@@ -11,7 +11,7 @@ import trio
 import trio.testing
 
 from reachp2p import Agent, Node
-from reachp2p.core.events import Joined, MemberChanged, MemberState, NameShared, Started
+from reachp2p.core.events import Joined, MemberChanged, MemberState, NameShared
 from reachp2p.core.ids import Address, Life, NodeId
 from reachp2p.runtime.event_log import NAMES_MAX, EventLog
 
@@ -95,16 +95,3 @@ async def test_who_holds_the_event_loop_is_named(tmp_path: Path, caplog: pytest.
     assert lag.endswith(
         "handlers that ran then: demo/slow slow.block, demo/slow slow.wait. Doubting itself first"
     )
-
-
-@pytest.mark.trio
-async def test_a_node_that_has_gone_is_watched_no_more() -> None:
-    log = EventLog()
-    log(Started(at=0.0, life=Life(1, bytes(16))))
-    watch = log._watch
-    assert watch is not None
-    del log
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(trio.lowlevel.checkpoint)
-    with pytest.raises(KeyError):
-        trio.lowlevel.remove_instrument(watch)
