@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from reachp2p._arguments import (
     check_optional_seconds,
     check_optional_text,
+    check_seconds,
     check_tags,
     check_text,
     wrong,
@@ -286,7 +287,8 @@ class Calling:
 
     def _carried_on(self, serving: InvokeContext | None, traceparent: str | None = None) -> dict[str, Any]:
         """What a call takes over from the call that is being served."""
-        check_optional_text("traceparent", traceparent, _PARENT)
+        if traceparent is not None:
+            check_text("traceparent", traceparent, _PARENT)
         if serving is None:
             return {"lasting": Lasting.OUTLAST, "traceparent": traceparent, "session_id": session_here()}
         return {
@@ -339,9 +341,14 @@ def _call_options(
     idempotency_key: str | None,
     read_timeout: float | None = None,
 ) -> dict[str, Any]:
-    return {
-        "read": check_optional_seconds("read_timeout", read_timeout),
-        "timeout": check_optional_seconds("timeout", timeout),
-        "connect": check_optional_seconds("connect_timeout", connect_timeout),
-        "idempotency_key": check_optional_text("idempotency_key", idempotency_key, "order-4711"),
-    }
+    """The fields of a `CallSpec` that the caller has asked for."""
+    options: dict[str, Any] = {}
+    if timeout is not None:
+        options["timeout"] = check_seconds("timeout", timeout)
+    if connect_timeout is not None:
+        options["connect"] = check_seconds("connect_timeout", connect_timeout)
+    if read_timeout is not None:
+        options["read"] = check_seconds("read_timeout", read_timeout)
+    if idempotency_key is not None:
+        options["idempotency_key"] = check_text("idempotency_key", idempotency_key, "order-4711")
+    return options
