@@ -78,7 +78,7 @@ class Calling:
         """Call an agent and return its result.
 
         `capability` or `agent` may say a range of versions: `text.summarize@^1.2`. `agent` and `tags` narrow the
-        choice; without a name, tags mean the one capability that is offered with them. `policy` (`random`,
+        choice, and beside a capability `agent` may be a namespace: `nlp`; without a name, tags mean the one capability that is offered with them. `policy` (`random`,
         `round_robin`, `consistent_hash` with `key`, …) chooses the instance; without one the rules do
         (docs/protocol/rules.md), else it is `random`. Rarer wishes (`Preferences`): `version` (a range),
         `release="candidate"` or `"stable"`, `prefer="zone"`, `strict=True` (the owner of `key` or nobody),

@@ -77,6 +77,7 @@ async def test_versions_releases_and_fallbacks_are_heeded() -> None:
         for _ in range(5):
             assert await node.call("text.a@^1.2") == "nlp/old 1.4.0"
             assert await node.call("text.a", version="2.x") == "nlp/new 2.0.0"
+            assert await node.call("text.a", agent="nlp@2.x") == "nlp/new 2.0.0"
         assert node.explain("text.a@^1.2").picked_agent == "nlp/old"
         with pytest.raises(CallFailed) as caught:
             await node.call("text.a@^3")

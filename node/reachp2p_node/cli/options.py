@@ -44,7 +44,10 @@ GatherTimeoutOption = Annotated[
     ),
 ]
 AgentOption = Annotated[
-    str | None, typer.Option("--agent", metavar="NAMESPACE/NAME", help="Only instances of this agent.")
+    str | None,
+    typer.Option(
+        "--agent", metavar="NAMESPACE[/NAME]", help="Only instances of this agent, or of this namespace."
+    ),
 ]
 TagOption = Annotated[
     list[str] | None,

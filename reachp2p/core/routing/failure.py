@@ -74,9 +74,13 @@ def no_candidate(
 
 def _unknown(table: RoutingTable, selector: Selector) -> str:
     """Words for a name that nobody offers, with the most similar name that somebody does."""
+    if selector.agent is not None and "/" not in selector.agent and selector.capability is not None:
+        return _unknown_in(table, selector.agent, selector.capability)
     if selector.agent is not None:
         agents = table.known(Selector(None, selector.agent))
         if not agents:
+            if selector.agent in _namespaces(table):
+                return f"{selector.agent!r} is a namespace: name one of its agents, or a capability, too"
             return f"unknown agent {selector.agent!r}{_did_you_mean(selector.agent, table.agents())}"
         offered = sorted({name for instance in agents for name in instance.info.capabilities})
         hint = _did_you_mean(selector.capability or "", offered) or _offers(offered)
@@ -87,6 +91,22 @@ def _unknown(table: RoutingTable, selector: Selector) -> str:
     if table.known(Selector(None, selector.capability)):
         hint = "; it is the name of an agent"
     return f"unknown capability {selector.capability!r}{hint}"
+
+
+def _unknown_in(table: RoutingTable, namespace: str, capability: str) -> str:
+    """Words for a namespace in which nobody offers a capability."""
+    prefix = f"{namespace}/"
+    agents = [one for one in table.instances() if one.agent.startswith(prefix)]
+    if not agents:
+        hint = _did_you_mean(namespace, _namespaces(table)) or _did_you_mean(namespace, table.agents())
+        return f"unknown namespace {namespace!r}{hint}"
+    offered = sorted({name for instance in agents for name in instance.info.capabilities})
+    hint = _did_you_mean(capability, offered) or _offers(offered)
+    return f"no agent of namespace {namespace!r} offers {capability!r}{hint}"
+
+
+def _namespaces(table: RoutingTable) -> list[str]:
+    return sorted({name.partition("/")[0] for name in table.agents()})
 
 
 def _offers(names: list[str]) -> str:

@@ -38,7 +38,7 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
         """Whether a call with this query, made by this agent (None: by a program), is one of them."""
         return (
             _fits(self.capability, query.capability)
-            and _fits(self.agent, query.agent)
+            and _fits(self.agent, _whole(query.agent))
             and _has_tags(self.tags, query.tags)
             and (self.caller is None or _fits(caller_pattern(self.caller), caller))
             and (self.version is None or _asks_for(self.version, query.version))
@@ -273,6 +273,11 @@ def settled(query: RouteQuery, ruling: Ruling, session: str | None, caller: str 
 def title(rule: Rule, number: int) -> str:
     """How a rule is called: `rule 2 (carts)`."""
     return f"rule {number}" if rule.name is None else f"rule {number} ({rule.name})"
+
+
+def _whole(agent: str | None) -> str | None:
+    """What a rule for agents compares with: `nlp/*` is for calls to the namespace nlp, too, and `nlp/summarizer` not."""
+    return agent if agent is None or "/" in agent else f"{agent}/"
 
 
 def caller_pattern(text: str) -> str:

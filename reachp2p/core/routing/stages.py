@@ -23,7 +23,8 @@ from reachp2p.errors import ErrorCode
 
 
 class Selector(msgspec.Struct, frozen=True, gc=False):
-    """What a call asks for, apart from how to choose: the name of a pool. `tags` are sorted pairs."""
+    """What a call asks for, apart from how to choose: the name of a pool. `agent` may be a namespace, beside a
+    capability. `tags` are sorted pairs."""
 
     capability: str | None
     agent: str | None
@@ -44,7 +45,7 @@ class Selector(msgspec.Struct, frozen=True, gc=False):
         """The target in words, as in `text.summarize of nlp/summarizer@^1.2 with env=prod`."""
         name = self.agent or "anything"
         if self.capability is not None:
-            name = self.capability if self.agent is None else f"{self.capability} of {self.agent}"
+            name = self.capability if self.agent is None else f"{self.capability} of {_all_of(self.agent)}"
         if self.version is not None:
             name = f"{name}@{self.version}"
         if self.tags:
@@ -83,8 +84,18 @@ class Stage(Protocol):
         """The reason for a judgement other than PASS, in a few words without the name of the instance."""
 
 
+def _all_of(agent: str) -> str:
+    """An agent; a namespace as `nlp/*`."""
+    return agent if "/" in agent else f"{agent}/*"
+
+
+def is_of(agent: str, wanted: str) -> bool:
+    """Whether this is the agent that is wanted, or one of that namespace."""
+    return agent == wanted or ("/" not in wanted and agent.partition("/")[0] == wanted)
+
+
 class Match(Stage):
-    """Does it offer the capability, and is it the agent?"""
+    """Does it offer the capability, and is it the agent, or of the namespace?"""
 
     name = "match"
     code = ErrorCode.UNKNOWN_TARGET
@@ -92,13 +103,13 @@ class Match(Stage):
     def judge(self, selector: Selector, instance: Instance) -> Verdict:
         """REMOVE what is not named."""
         offers = selector.capability is None or selector.capability in instance.info.capabilities
-        named = selector.agent is None or selector.agent == instance.agent
+        named = selector.agent is None or is_of(instance.agent, selector.agent)
         return Verdict.PASS if offers and named else Verdict.REMOVE
 
     def why(self, selector: Selector, instance: Instance) -> str:
         """Which name does not fit."""
-        if selector.agent is not None and selector.agent != instance.agent:
-            return f"is not {selector.agent}"
+        if selector.agent is not None and not is_of(instance.agent, selector.agent):
+            return f"is not {_all_of(selector.agent)}"
         return f"does not offer {selector.capability}"
 
 

@@ -62,6 +62,23 @@ def test_a_capability_that_the_named_agent_does_not_offer_is_unknown(desk: Any) 
     )  # fmt: skip
 
 
+def test_a_namespace_narrows_a_capability(desk: Any) -> None:
+    desk.offer(1)
+    desk.offer(2, "hr/summarizer")
+    assert set(desk.picks(20, desk.query(agent="nlp"))) == {1}
+    assert set(desk.picks(20, desk.query(agent="hr"))) == {2}
+    assert failure(desk, agent="np") == (1301, "unknown namespace 'np'; did you mean 'nlp'?")
+    assert failure(desk, agent="summarizer") == (
+        1301, "unknown namespace 'summarizer'; did you mean 'hr/summarizer'?"
+    )  # fmt: skip
+    assert failure(desk, "text.sumarize", agent="hr") == (
+        1301, "no agent of namespace 'hr' offers 'text.sumarize'; did you mean 'text.summarize'?"
+    )  # fmt: skip
+    assert failure(desk, None, agent="hr") == (
+        1301, "'hr' is a namespace: name one of its agents, or a capability, too"
+    )  # fmt: skip
+
+
 def test_a_query_that_names_nothing_is_refused(desk: Any) -> None:
     desk.offer(1)
     assert failure(desk, None) == (1302, "name a capability, an agent or tags")

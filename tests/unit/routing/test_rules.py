@@ -65,6 +65,9 @@ def test_a_star_stands_for_any_characters(pattern: str, text: str, fits: bool) -
         (Match(capability="text.*"), RouteQuery(agent="text/a"), None, False),
         (Match(agent="nlp/*"), RouteQuery(agent="nlp/a", capability="x"), None, True),
         (Match(agent="nlp/*"), RouteQuery(capability="x"), None, False),
+        (Match(agent="nlp/*"), RouteQuery(agent="nlp", capability="x"), None, True),
+        (Match(agent="nlp/a"), RouteQuery(agent="nlp", capability="x"), None, False),
+        (Match(agent="nlp/*"), RouteQuery(agent="nlp2", capability="x"), None, False),
         (
             Match(tags={"env": "prod*"}),
             RouteQuery(capability="x", tags={"env": "prod-1", "b": "c"}),

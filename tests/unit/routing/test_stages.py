@@ -68,6 +68,8 @@ def test_liveness(
         (Selector("a", "x/y", (("env", "prod"),)), None, None),
         (Selector("b", None), "match", "does not offer b"),
         (Selector("a", "x/z"), "match", "is not x/z"),
+        (Selector("a", "x"), None, None),
+        (Selector("a", "y"), "match", "is not y/*"),
         (Selector("a", None, (("env", "test"),)), "tags", "with env=prod"),
         (Selector("a", None, (("env", "prod"), ("zone", "a"))), "tags", "without tag zone"),
     ],
@@ -103,6 +105,7 @@ def test_a_selector_is_the_same_whatever_the_order_of_tags() -> None:
     assert str(one) == "a with arch=arm, env=prod"
     assert str(Selector("a", "x/y")) == "a of x/y"
     assert str(Selector(None, "x/y")) == "x/y"
+    assert str(Selector("a", "x")) == "a of x/*"
 
 
 class Breaker(Stage):

@@ -115,6 +115,10 @@ def test_tags_and_agent_narrow_a_pool(desk: Any) -> None:
         Selector(None, "nlp/summarizer", (("env", "prod"), ("zone", "a"))): [1],
         Selector("text.summarize", "nlp/other"): [3],
         Selector("text.summarize", "nlp/none"): [],
+        Selector("text.summarize", "nlp"): [1, 2, 3],
+        Selector("text.summarize", "nl"): [],
+        Selector("text.summarize", "nlp", (("env", "prod"),)): [1, 3],
+        Selector("text.summarize", "summarizer"): [],
     }
     assert {s: [key[0][0] for key in desk.table.pool(s).placed.keys] for s in pools} == pools
     desk.offer(2, tags={"env": "prod"})
