@@ -78,17 +78,17 @@ class Calling:
         """Call an agent and return its result.
 
         `capability` or `agent` may say a range of versions: `text.summarize@^1.2`. `agent` and `tags` narrow the
-        choice, and beside a capability `agent` may be a namespace: `nlp`; without a name, tags mean the one capability that is offered with them. `policy` (`random`,
-        `round_robin`, `consistent_hash` with `key`, …) chooses the instance; without one the rules do
-        (docs/protocol/rules.md), else it is `random`. Rarer wishes (`Preferences`): `version` (a range),
-        `release="candidate"` or `"stable"`, `prefer="zone"`, `strict=True` (the owner of `key` or nobody),
-        `by_shape` (True: a call that names nobody goes to the one capability that its parameters fit),
-        `fallback` (a list of capabilities and agents to try when nobody can be asked; True: those that a rule names).
-        `params` is an object of the JSON data model, or bytes. `timeout` ends the whole call; without one, a call that
-        outlasts its synchronous limit goes on as a task, and `StillRunning` has it. `connect_timeout` bounds each wait
-        for a link, `read_timeout` each wait for an answer, if another instance may be asked after it. `traceparent`
-        (W3C) is the trace that the call belongs to; without one it begins one. Raises `CallFailed`: its code says how
-        the call ended.
+        choice, and beside a capability `agent` may be a namespace: `nlp`; without a name, tags mean the one
+        capability that is offered with them. `policy` (`random`, `round_robin`, `consistent_hash` with `key`, …)
+        chooses the instance; without one the rules do (docs/protocol/rules.md), else it is `random`. Rarer wishes
+        (`Preferences`): `version` (a range), `release="candidate"` or `"stable"`, `prefer="zone"`, `strict=True` (the
+        owner of `key` or nobody), `by_shape` (True: a call that names nobody goes to the one capability that its
+        parameters fit), `fallback` (a list of capabilities and agents to try when nobody can be asked; True: those
+        that a rule names). `params` is an object of the JSON data model, or bytes. `timeout` ends the whole call;
+        without one, a call that outlasts its synchronous limit goes on as a task, and `StillRunning` has it.
+        `connect_timeout` bounds each wait for a link, `read_timeout` each wait for an answer, if another instance may
+        be asked after it. `traceparent` (W3C) is the trace that the call belongs to; without one it begins one.
+        Raises `CallFailed`: its code says how the call ended.
         """
         self._check_running()
         query = self._query(capability, agent, tags, policy, key, preferences)

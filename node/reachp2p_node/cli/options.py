@@ -45,9 +45,7 @@ GatherTimeoutOption = Annotated[
 ]
 AgentOption = Annotated[
     str | None,
-    typer.Option(
-        "--agent", metavar="NAMESPACE[/NAME]", help="Only instances of this agent, or of this namespace."
-    ),
+    typer.Option("--agent", metavar="NAMESPACE[/NAME]", help="Only this agent, or those of this namespace."),
 ]
 TagOption = Annotated[
     list[str] | None,

@@ -276,7 +276,7 @@ def title(rule: Rule, number: int) -> str:
 
 
 def _whole(agent: str | None) -> str | None:
-    """What a rule for agents compares with: `nlp/*` is for calls to the namespace nlp, too, and `nlp/summarizer` not."""
+    """What a rule for agents compares with: `nlp/*` is for calls to the namespace, too, and `nlp/summarizer` not."""
     return agent if agent is None or "/" in agent else f"{agent}/"
 
 
