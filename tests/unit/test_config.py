@@ -132,7 +132,7 @@ def test_every_key_can_be_set_by_flag(tmp_path: Path) -> None:
     values: dict[str, Any] = {
         "name": "n", "cluster": "c", "host": "::1", "port": 7, "seeds": ("a:1",), "advertise": ("b:2",),
         "state": Path("s"), "zone": "z", "insecure_open": True, "rules": Path("r.toml"),
-        "take_over": True,
+        "take_over": True, "by_shape": True,
     }  # fmt: skip
     assert set(values) == set(KEYS)
     config = load(tmp_path, **values)
