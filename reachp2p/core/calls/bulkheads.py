@@ -79,6 +79,15 @@ class Bulkheads:
         self.queued_bytes += len(invocation.request.payload)
         self.queued += 1
 
+    def replace(self, former: Invocation, heir: Invocation) -> None:
+        """Another request with its idempotency key, and so with its payload, waits in the place of one."""
+        bulkhead = heir.bulkhead = former.bulkhead
+        waiting = list(bulkhead.queue.values())
+        bulkhead.queue.clear()
+        for one in waiting:
+            stays = heir if one is former else one
+            bulkhead.queue[stays.number] = stays
+
     def leave(self, invocation: Invocation) -> None:
         """It ends: its place is free again, or it waits no more."""
         bulkhead = invocation.bulkhead

@@ -144,7 +144,8 @@ class Callee:
             return
         self._counters.add("calls.cancelled")
         execution = invocation.execution
-        if execution is not None and execution.leader is invocation and execution.followers:
+        is_followed = execution is not None and execution.leader is invocation and bool(execution.followers)
+        if execution is not None and is_followed and not self.invocations.pass_on(invocation, now):
             execution.is_unwanted = True  # others wait for its end
             return
         self._cancel(invocation, "cancelled by the caller", ErrorCode.CANCELLED, now)
@@ -228,7 +229,8 @@ class Callee:
         invocation = self.invocations.served.get(key.invocation)
         if invocation is None:
             return
-        was_running = invocation.state is not InvocationState.QUEUED
+        self.invocations.pass_on(invocation, now)  # others may have time to wait
+        was_running = invocation.may_have_run
         if invocation.state is InvocationState.RUNNING:
             self._effects.add(CancelInvoke(invocation.number, "its deadline has passed"))
         self.invocations.finish(invocation, InvocationInput.EXPIRED)

@@ -39,6 +39,8 @@ class InvocationInput(Enum):
     RETURNED = "the handler has ended"
     EXPIRED = "its deadline has come"
     DROPPED = "cancelled, caller lost, paused or stopped"
+    PASSED_ON = "another request with its key takes its place in the queue"
+    PROMOTED = "it takes the place of the request that it has followed"
 
 
 TRANSITIONS: dict[tuple[InvocationState, InvocationInput], InvocationState] = {
@@ -51,6 +53,8 @@ TRANSITIONS: dict[tuple[InvocationState, InvocationInput], InvocationState] = {
     (InvocationState.FOLLOWING, InvocationInput.RETURNED): InvocationState.ENDED,
     (InvocationState.FOLLOWING, InvocationInput.EXPIRED): InvocationState.ENDED,
     (InvocationState.FOLLOWING, InvocationInput.DROPPED): InvocationState.ENDED,
+    (InvocationState.QUEUED, InvocationInput.PASSED_ON): InvocationState.FOLLOWING,
+    (InvocationState.FOLLOWING, InvocationInput.PROMOTED): InvocationState.QUEUED,
 }
 """What is missing cannot happen: a request ends once, so it is replied to at most once."""
 
@@ -98,6 +102,14 @@ class Invocation(msgspec.Struct, eq=False):
     span: bytes = b""
     """Its own span in `trace`; that of its caller's attempt is `parent`."""
     trace_flags: str = SAMPLED
+
+    @property
+    def may_have_run(self) -> bool:
+        """Whether its handler was started, or that of the request that it follows."""
+        if self.state is not InvocationState.FOLLOWING:
+            return self.state is not InvocationState.QUEUED
+        leader = None if self.execution is None else self.execution.leader
+        return leader is None or leader.state is not InvocationState.QUEUED
 
     def may_be_asked_in(self, life: Life) -> bool:
         """Whether its caller may ask for its end in this life: in its own, and by its key in a later one."""

@@ -22,7 +22,7 @@ from reachp2p.core.calls.invocation import (
     InvocationInput,
     InvocationState,
 )
-from reachp2p.core.calls.replies import clip
+from reachp2p.core.calls.replies import clip, told_to_another
 from reachp2p.core.calls.served import Served
 from reachp2p.core.calls.streams import Streams
 from reachp2p.core.calls.trace import (
@@ -124,7 +124,7 @@ class Invocations:
         ):  # the same request: it is one hop, which was recorded
             self.send(link, node, life, execution.end, invocation.deadline, now)
         else:
-            self.reply(invocation, replace(execution.end, message_id=request.message_id), now)
+            self.reply(invocation, told_to_another(execution.end, request.message_id), now)
 
     def _context(self, request: Request) -> TraceContext:
         """The trace that a request belongs to; one that names none, or none that can be read, begins one."""
@@ -159,6 +159,24 @@ class Invocations:
             retry_after_ms=ceil(min(retry_after, 86_400) * 1000) or None,
         )
         self.send(link, node, life, reply, now + request.remaining_ms / 1000, now)
+
+    def pass_on(self, leader: Invocation, now: float) -> bool:
+        """A request that leads its idempotency key is about to end in the queue: the one that follows it with most
+        time left takes its place, and it follows that one. False if there is none, or it does not wait."""
+        execution = leader.execution
+        if execution is None or execution.leader is not leader or leader.state is not InvocationState.QUEUED:
+            return False
+        heir = max(execution.followers.values(), key=lambda one: one.deadline, default=None)
+        if heir is None or heir.deadline <= now:
+            return False
+        self._counters.add("calls.passed_on")
+        del execution.followers[heir.number]
+        execution.followers[leader.number] = leader
+        self.bulkheads.replace(leader, heir)
+        execution.leader = heir
+        leader.move(InvocationInput.PASSED_ON)
+        heir.move(InvocationInput.PROMOTED)
+        return True
 
     # Running
 
@@ -222,7 +240,7 @@ class Invocations:
         """We shall not finish it; the caller may ask another instance if that is safe. Harmless after its end."""
         if invocation.state is InvocationState.ENDED:
             return  # with the one that it has followed
-        was_running = invocation.state is not InvocationState.QUEUED
+        was_running = invocation.may_have_run
         items = self._streams.items_sent(invocation.number) if invocation.request.stream else 0
         self.drop(invocation, "this node has stopped serving")
         self._counters.add("calls.handed_back")
@@ -252,7 +270,7 @@ class Invocations:
         if invocation.execution is not None:
             for follower in self.dedupe.settle(invocation, reply, now):
                 self.finish(follower, InvocationInput.RETURNED)
-                self.reply(follower, replace(reply, message_id=follower.request.message_id), now)
+                self.reply(follower, told_to_another(reply, follower.request.message_id), now)
 
     def send(self, link: LinkId, node: NodeId, life: Life, reply: Reply, deadline: float, now: float) -> None:
         """Send a reply to a caller, on its link or a later one; after `deadline` nobody waits for it."""

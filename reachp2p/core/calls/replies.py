@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from reachp2p.core.commands import InvokeResult
 from reachp2p.core.wire.codec import RejectedCall
 from reachp2p.core.wire.messages import Reply
@@ -46,6 +48,18 @@ def cancelled(message_id: bytes, *, executed: bool) -> Reply:
     """What is remembered of a request that its caller has cancelled; nobody waits for it."""
     detail = "its caller cancelled it while it ran" if executed else "its caller cancelled it"
     return Reply(message_id=message_id, code=ErrorCode.CANCELLED, detail=detail, executed=executed)
+
+
+def told_to_another(end: Reply, message_id: bytes) -> Reply:
+    """The end of an execution, as another request with its idempotency key is told of it.
+
+    The deadline at which it was stopped was that of the request that began it, not of this one: what is true for this
+    one is that nobody knows how much was done.
+    """
+    if end.code != ErrorCode.DEADLINE_EXCEEDED or not end.executed:
+        return replace(end, message_id=message_id)
+    detail = "what ran under its idempotency key was stopped at the deadline of the request that began it"
+    return Reply(message_id=message_id, code=ErrorCode.OUTCOME_UNKNOWN, detail=detail)
 
 
 def not_understood(call: RejectedCall) -> Reply:

@@ -8,6 +8,7 @@ import pytest
 
 from reachp2p.core.calls import dedupe
 from reachp2p.core.calls.dedupe import KEEP, DedupeDue
+from reachp2p.core.calls.hops import HopFilter
 from reachp2p.core.commands import InvokeResult, Lasting, RouteQuery
 from reachp2p.errors import ErrorCode
 from tests.unit.calls.world import AGENT, CAPABILITY, Node, World
@@ -112,21 +113,78 @@ def test_what_was_not_executed_is_forgotten() -> None:
     assert len(b.invoked) == 2
 
 
-def test_a_deadline_while_it_runs_is_the_end_of_all_and_in_the_queue_it_is_forgotten() -> None:
+def test_a_deadline_while_it_runs_leaves_the_others_in_doubt_and_in_the_queue_it_is_forgotten() -> None:
     world, a, b = pair(concurrency=1)
-    running = [ask(a, timeout=1.0), ask(a, timeout=5.0)]
+    first, second = ask(a, timeout=1.0), ask(a, timeout=5.0)
     queued = [ask(a, "queued", timeout=0.5)]
     world.sleep(0.6)
     assert a.end_of(queued[0]).code == ErrorCode.DEADLINE_EXCEEDED
     assert b.callee.gauges()["calls.keys"] == 1
     world.sleep(0.6)
-    assert [a.end_of(call).code for call in running] == [ErrorCode.DEADLINE_EXCEEDED] * 2
+    assert a.end_of(first).code == ErrorCode.DEADLINE_EXCEEDED
+    assert a.end_of(second).code == ErrorCode.OUTCOME_UNKNOWN, "its own deadline has not come"
     assert [cancel.reason for cancel in b.cancelled] == ["its deadline has passed"]
     assert nothing_left(a, b)
     again = ask(a)
     world.run()
-    assert a.end_of(again).code == ErrorCode.DEADLINE_EXCEEDED
+    assert a.end_of(again).code == ErrorCode.OUTCOME_UNKNOWN
+    assert "stopped at the deadline of the request that began it" in a.end_of(again).detail
     assert len(b.invoked) == 1
+
+
+def test_a_follower_takes_the_place_in_the_queue_of_one_whose_deadline_comes() -> None:
+    world, a, b = pair(concurrency=1, queue=9)
+    before = ask(a, "before")
+    first, second, third = ask(a, timeout=1.0), ask(a, timeout=2.0), ask(a, timeout=9.0)
+    behind = ask(a, "behind")
+    world.sleep(1.1)
+    assert a.end_of(first).code == ErrorCode.DEADLINE_EXCEEDED
+    assert b.callee.gauges()["calls.serving"] == 4
+    world.sleep(1.0)
+    assert a.end_of(second).code == ErrorCode.DEADLINE_EXCEEDED
+    told = [hop.detail for hop in b.hops.find(HopFilter(), world.now).hops]
+    assert told == ["the deadline passed in the queue"] * 2, "nothing was executed for either"
+    b.finish()
+    world.run()
+    assert b.invoked[1].message_id == third, "it has kept the place of the first"
+    b.finish(result=InvokeResult(payload=b"for the third"))
+    world.run()
+    assert (a.end_of(third).code, a.end_of(third).payload) == (0, b"for the third")
+    b.finish()
+    world.run()
+    assert [a.end_of(call).code for call in (before, behind)] == [0, 0]
+    assert b.counters.value("calls.passed_on") == 1
+    assert nothing_left(a, b)
+
+
+def test_a_follower_takes_the_place_in_the_queue_of_one_that_is_cancelled() -> None:
+    world, a, b = pair(concurrency=1)
+    ask(a, "before")
+    first, second = ask(a, timeout=1.0), ask(a, timeout=9.0)
+    world.run()
+    a.cancel(first)
+    world.run()
+    world.sleep(2.0)
+    b.finish()
+    world.run()
+    assert b.invoked[1].message_id == second
+    assert b.invoked[1].deadline - world.now > 6.0, "its own deadline"
+    b.finish()
+    world.run()
+    assert a.end_of(second).code == 0
+    assert nothing_left(a, b)
+
+
+def test_all_that_wait_for_one_deadline_end_with_it_and_nothing_is_remembered() -> None:
+    world, a, b = pair(concurrency=1)
+    before = ask(a, "before")
+    calls = [ask(a, timeout=1.0), ask(a, timeout=1.0)]
+    world.sleep(1.1)
+    assert [a.end_of(call).code for call in calls] == [ErrorCode.DEADLINE_EXCEEDED] * 2
+    b.finish()
+    world.run()
+    assert (a.end_of(before).code, len(b.invoked), len(b.callee.dedupe)) == (0, 1, 1)
+    assert nothing_left(a, b)
 
 
 def test_a_follower_can_go_and_the_last_who_waits_takes_the_handler_with_it() -> None:
