@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import TYPE_CHECKING, assert_never
 
 import msgspec
@@ -78,6 +79,8 @@ class Driver:
         self._is_awake = False
         self._inputs = 0
         """How many wait for their outputs to be performed."""
+        self._context = copy_context()
+        """Of what is performed: whatever it starts, a link or a handler, has nothing of the task that came along."""
         self._may_perform = False
         """Whether an input may perform outputs: `run` runs, and nothing is being performed."""
         self._failure: Exception | None = None
@@ -204,7 +207,7 @@ class Driver:
         """
         assert self._outlets is not None, "connect comes first"
         try:
-            return self._perform_all(self._outlets, trio.current_time())
+            return self._context.run(self._perform_all, self._outlets, trio.current_time())
         except Exception as error:  # noqa: BLE001 raised by the next turn
             self._failure = error
             self._may_perform = False

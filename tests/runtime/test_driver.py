@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import Any, cast
 
 import pytest
@@ -405,6 +406,20 @@ async def test_what_an_output_raises_ends_the_driver_and_not_whoever_came_along(
         await come_along()
     assert reached == [[]]
     assert raised.group_contains(AssertionError)
+
+
+async def test_outputs_have_nothing_of_the_context_of_whoever_came_along() -> None:
+    """Or a link would keep what belongs to one request of the program for as long as it lives."""
+    request: ContextVar[str] = ContextVar("request", default="none")
+    async with driving() as (engine, driver, _, events):
+        seen: list[str] = []
+        driver._notify = lambda event: seen.append(request.get())
+        request.set("mine")
+        for _ in range(BATCH):
+            engine.effects.append(Notify(Lagged(at=1.0, seconds=2.0)))
+            driver.wake()
+        driver.link_read()
+        assert seen == ["none"] * BATCH
 
 
 async def test_nothing_is_performed_before_the_start_or_after_the_end() -> None:
