@@ -411,7 +411,7 @@ async def test_what_an_output_raises_ends_the_driver_and_not_whoever_came_along(
 async def test_outputs_have_nothing_of_the_context_of_whoever_came_along() -> None:
     """Or a link would keep what belongs to one request of the program for as long as it lives."""
     request: ContextVar[str] = ContextVar("request", default="none")
-    async with driving() as (engine, driver, _, events):
+    async with driving() as (engine, driver, _, _):
         seen: list[str] = []
         driver._notify = lambda event: seen.append(request.get())
         request.set("mine")
