@@ -71,13 +71,12 @@ class Gatherer:
         driver.wake()
         try:
             await event.wait()
+            if self._is_closed:
+                raise CallFailed(ErrorCode.CANCELLED, "this node has closed before all had answered")
+            return engine.gathered(number)
         finally:
             del self._waiting[number]
-            if not event.is_set():
-                engine.cancel_gathering(number)
-        if self._is_closed:
-            raise CallFailed(ErrorCode.CANCELLED, "this node has closed before all had answered")
-        return engine.gathered(number)
+            engine.cancel_gathering(number)  # also if its end has come with the cancellation of this task
 
     def on_gathered(self, event: HopsGathered) -> None:
         """The engine has the answers."""

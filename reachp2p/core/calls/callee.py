@@ -81,6 +81,7 @@ class Callee:
             counters=counters,
         )
         """Requests that were accepted, until their one end."""
+        self._load.running = self.invocations.served.running_for
         self.dedupe = self.invocations.dedupe
         """What was executed under idempotency keys."""
         self._is_draining = False
@@ -211,10 +212,17 @@ class Callee:
     def _cancel(self, invocation: Invocation, why: str, code: ErrorCode, now: float) -> None:
         """Nobody waits for a request any more; what it may have done is remembered under its key."""
         was_running = invocation.state is InvocationState.RUNNING
+        if was_running:
+            self._cut_short(invocation, now)
         self.invocations.drop(invocation, why)
         self._hops.served(invocation, code, why, now, None)
         end = cancelled(invocation.request.message_id, executed=was_running)
         self.invocations.dedupe.settle(invocation, end, now)
+
+    def _cut_short(self, invocation: Invocation, now: float) -> None:
+        """A handler is ended before it returns: it takes so long at least."""
+        if invocation.begun_at is not None and not invocation.request.stream:
+            self._load.on_cut_short(now - invocation.begun_at)
 
     def on_unsent(self, link: LinkId, reply: Reply, now: float) -> None:
         """A reply that was handed to a link has never left."""
@@ -233,6 +241,7 @@ class Callee:
         was_running = invocation.may_have_run
         if invocation.state is InvocationState.RUNNING:
             self._effects.add(CancelInvoke(invocation.number, "its deadline has passed"))
+            self._cut_short(invocation, now)
         self.invocations.finish(invocation, InvocationInput.EXPIRED)
         self._counters.add("calls.serving_failed.1401")
         reply = Reply(

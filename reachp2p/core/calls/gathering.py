@@ -22,13 +22,15 @@ from reachp2p.core.links.table import Links
 from reachp2p.core.membership.table import PRESENT, MemberTable
 from reachp2p.core.timers import Timers
 from reachp2p.core.wire.messages import HopPage
-from reachp2p.errors import CallFailed, ErrorCode
+from reachp2p.errors import CallFailed, ErrorCode, LocalProtocolError
 
 GATHERINGS_MAX = 8
 ASKED_AT_ONCE = 16
 NODES_MAX = 1_024
 NODE_TIMEOUT = 3.0
 """Seconds for the link to one node and its answer: one dial of it may fail, and the next address answer."""
+TAKE_WITHIN = 60.0
+"""Seconds for which a result waits to be taken, and holds its place. Whoever waits for it is told at once."""
 HOPS_MAX = 20_000
 BYTES_MAX = 33_554_432
 
@@ -76,6 +78,7 @@ class Gathered(msgspec.Struct, frozen=True, kw_only=True):
     missing: list[Missing]
     left_out: int
     """Hops that fitted and were too many."""
+    ended_at: float = 0.0
 
 
 class GatherDue(msgspec.Struct, frozen=True, gc=False):
@@ -129,7 +132,7 @@ class Gathering(msgspec.Struct, eq=False, kw_only=True):
 
 
 class Gatherings:
-    """All questions of this node. Bound: `GATHERINGS_MAX`, ended ones included until `take`; see `begin`."""
+    """All questions of this node. Bound: `GATHERINGS_MAX`, ended ones included until `take`; beyond it 1406."""
 
     def __init__(
         self,
@@ -163,14 +166,16 @@ class Gatherings:
     def begin(self, wanted: HopFilter, timeout: float, now: float) -> int:
         """Ask for hops; ends with one `HopsGathered` within `timeout` seconds, which may be among the effects already.
 
-        Raises `CallFailed` (1406) if too many questions are under way. Results that nobody has taken make room.
+        Raises `CallFailed` (1406) if too many questions are under way, or were answered and their results not taken.
+        Those that nobody has taken for long make room (`hops.gatherings_dropped`).
         """
-        if len(self._running) >= GATHERINGS_MAX:
+        for number in [n for n, found in self._ended.items() if now >= found.ended_at + TAKE_WITHIN]:
+            del self._ended[number]
+            self._counters.add("hops.gatherings_dropped")
+        if len(self) >= GATHERINGS_MAX:
             raise CallFailed(
                 ErrorCode.REFUSED_FULL, f"{GATHERINGS_MAX} questions for hops are under way already"
             )
-        while len(self) >= GATHERINGS_MAX:
-            del self._ended[next(iter(self._ended))]
         self._last_number += 1
         gathering = Gathering(
             number=self._last_number, wanted=wanted, deadline=now + timeout, known={self._own: None}
@@ -184,8 +189,14 @@ class Gatherings:
         return gathering.number
 
     def take(self, number: int) -> Gathered:
-        """The result of a gathering that has ended; once."""
-        return self._ended.pop(number)
+        """The result of a gathering that has ended; once, within `TAKE_WITHIN` seconds. Else `LocalProtocolError`."""
+        found = self._ended.pop(number, None)
+        if found is None:
+            raise LocalProtocolError(
+                f"there is no result of gathering {number}: it has not ended, was taken or cancelled, or was not "
+                f"taken within {TAKE_WITHIN:g} s"
+            )
+        return found
 
     def cancel(self, number: int) -> None:
         """Nobody waits for it any more."""
@@ -360,5 +371,6 @@ class Gatherings:
             heard=list(gathering.heard.values()),
             missing=list(gathering.missing.values()),
             left_out=gathering.left_out,
+            ended_at=now,
         )
         self._effects.notify(HopsGathered(at=now, gathering=gathering.number))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reachp2p.core.calls.invocation import Invocation
+from reachp2p.core.calls.invocation import Invocation, InvocationState
 from reachp2p.core.ids import NodeId
 
 
@@ -32,6 +32,14 @@ class Served:
     def all(self) -> list[Invocation]:
         """All of them, in the order in which they came."""
         return list(self._by_number.values())
+
+    def running_for(self, now: float) -> list[float]:
+        """How long each handler that runs has run, in seconds; those of streams run as long as is asked of them."""
+        return [
+            now - one.begun_at
+            for one in self._by_number.values()
+            if one.state is InvocationState.RUNNING and one.begun_at is not None and not one.request.stream
+        ]
 
     def is_asking(self, node: NodeId) -> bool:
         """Whether a node waits for one of them."""

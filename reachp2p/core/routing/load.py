@@ -220,7 +220,8 @@ class LoadStage(Stage):
 
 
 class OwnLoad:
-    """What this node says about itself. The callee tells it what it serves, the driver how busy the processors are."""
+    """What this node says about itself. The callee tells it what it serves and what runs, the driver how busy
+    the processors are."""
 
     def __init__(self, *, is_told: bool) -> None:
         """`is_told`: whether anybody is told."""
@@ -236,6 +237,8 @@ class OwnLoad:
         """Percent of the processors that this node may use, measured by its driver."""
         self.numbers: Callable[[], tuple[int, int]] = lambda: (0, 0)
         """Handlers that run, and requests that wait; given by the callee."""
+        self.running: Callable[[float], list[float]] = lambda now: []
+        """How long each handler that runs has run, in seconds; given by the callee."""
 
     def on_request(self, now: float) -> None:
         """Somebody asks for something."""
@@ -243,7 +246,17 @@ class OwnLoad:
 
     def on_served(self, seconds: float) -> None:
         """A handler took so long."""
+        if not self._served:
+            self._p95_at = _LONG_AGO
         self._served.append(seconds)
+
+    def on_cut_short(self, seconds: float) -> None:
+        """A handler was ended by its deadline or its caller: it would have taken longer than that.
+
+        It counts if it ran longer than most do; how long it would have taken otherwise, nobody knows.
+        """
+        if seconds > self._p95:
+            self.on_served(seconds)
 
     def report_to(self, node: NodeId, now: float) -> LoadReport | None:
         """The next report for whoever has asked for a call, or None if there is nothing to tell, or it has been told a
@@ -264,8 +277,17 @@ class OwnLoad:
         return LoadReport(self._sequence, in_flight, queued, self._percentile(now), self.cpu)
 
     def _percentile(self, now: float) -> float:
-        if self._served and now - self._p95_at >= P95_AGE:
-            ordered = sorted(self._served)
-            self._p95 = ordered[ceil(0.95 * len(ordered)) - 1]
+        """The 95th percentile of what handlers take: of those that have ended, and of those that run longer already.
+
+        Without the latter, a node whose handlers hang would seem to be quick.
+        """
+        if now - self._p95_at >= P95_AGE:
             self._p95_at = now
+            ended = _p95(sorted(self._served))
+            longer = [seconds for seconds in self.running(now) if seconds > ended]
+            self._p95 = min(_p95(sorted([*self._served, *longer])) if longer else ended, SECONDS_MAX)
         return self._p95
+
+
+def _p95(ordered: list[float]) -> float:
+    return ordered[ceil(0.95 * len(ordered)) - 1] if ordered else 0.0

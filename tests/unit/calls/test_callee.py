@@ -488,3 +488,36 @@ def test_a_node_that_calls_its_own_agent_needs_no_leave() -> None:
     b.agents[AGENT] = replace(b.agents[AGENT], access="private")
     b.call()
     assert len(b.running) == 1
+
+
+def test_handlers_that_hang_make_a_node_slow_in_its_reports_while_they_run_and_after() -> None:
+    world = World()
+    world.tells_load = True
+    a, b = world.node("a"), world.node("b")
+    b.offer()
+    for _ in range(10):
+        a.call(timeout=5.0)
+    world.run()
+    world.sleep(3.0)
+    running = b.load.report(world.now)
+    assert running is not None
+    assert running.p95 == pytest.approx(3.0)
+    world.sleep(4.0)
+    ended = b.load.report(world.now)
+    assert ended is not None
+    assert (ended.in_flight, ended.p95) == (0, pytest.approx(5.0))
+
+
+def test_handlers_that_their_callers_cancel_took_so_long_at_least() -> None:
+    world = World()
+    world.tells_load = True
+    a, b = world.node("a"), world.node("b")
+    b.offer()
+    calls = [a.call(timeout=5.0) for _ in range(10)]
+    world.sleep(2.0)
+    for call in calls:
+        a.cancel(call)
+    world.run()
+    report = b.load.report(world.now + 1.0)
+    assert report is not None
+    assert (report.in_flight, report.p95) == (0, pytest.approx(2.0))

@@ -13,6 +13,7 @@ from reachp2p.core.calls.gathering import (
     GATHERINGS_MAX,
     NODE_TIMEOUT,
     NODES_MAX,
+    TAKE_WITHIN,
     GatherDue,
     Gathered,
     Gatherings,
@@ -29,7 +30,7 @@ from reachp2p.core.ids import Address, LinkId, NodeId
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
 from reachp2p.core.wire.messages import HopPage, HopWant, Message
-from reachp2p.errors import CallFailed, ErrorCode
+from reachp2p.errors import CallFailed, ErrorCode, LocalProtocolError
 
 SESSION = b"session of a day"
 OWN = NodeId(bytes(32))
@@ -280,10 +281,24 @@ def test_questions_and_their_results_are_bounded() -> None:
     around.sleep(NODE_TIMEOUT)
     assert len(around.ended) == GATHERINGS_MAX
     assert len(around.gatherings) == GATHERINGS_MAX
-    around.begin(failed=True)  # the oldest result, which nobody has taken, makes room
-    assert len(around.gatherings) == GATHERINGS_MAX
-    with pytest.raises(KeyError):
+    with pytest.raises(CallFailed, match="under way already"):
+        around.begin(failed=True)  # no result is lost to make room
+    assert around.gatherings.take(numbers[1]).missing
+    with pytest.raises(LocalProtocolError, match="was taken"):
         around.gatherings.take(numbers[1])
+    around.begin(failed=True)
+
+
+def test_results_that_nobody_takes_make_room_after_a_while() -> None:
+    around = Around(1)
+    numbers = [around.begin(failed=True) for _ in range(GATHERINGS_MAX)]
+    around.sleep(NODE_TIMEOUT)
+    around.sleep(TAKE_WITHIN)
+    around.begin(failed=True)
+    assert len(around.gatherings) == 1
+    assert around.counters.value("hops.gatherings_dropped") == GATHERINGS_MAX
+    with pytest.raises(LocalProtocolError, match="within 60 s"):
+        around.gatherings.take(numbers[0])
 
 
 def test_a_node_that_stops_ends_its_questions() -> None:

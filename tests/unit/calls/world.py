@@ -32,6 +32,7 @@ from reachp2p.core.ids import Address, Life, NodeId
 from reachp2p.core.links.outputs import CallRejected, LinkDown, LinkMessage, LinkOutput, LinkUp
 from reachp2p.core.routing.failure import RouteFailed
 from reachp2p.core.routing.instance import CapabilityInfo, Instance, InstanceInfo
+from reachp2p.core.routing.load import OwnLoad
 from reachp2p.core.routing.pick import Pick
 from reachp2p.core.routing.rules import RulesInForce
 from reachp2p.core.routing.table import RoutingTable
@@ -121,6 +122,7 @@ class Node(Side):
             timers=self.timers,
             counters=self.counters,
         )
+        self.load = OwnLoad(is_told=world.tells_load)
         self.callee = Callee(
             protocol,
             own_life=lambda: self.life if self.has_started else None,
@@ -132,6 +134,7 @@ class Node(Side):
             timers=self.timers,
             counters=self.counters,
             offered_by=lambda node, its_life: self.offered.get((node, its_life), ()),
+            load=self.load,
         )
         self.table = RoutingTable(self.counters)
         """Knows the marks of nodes that could not be reached; the order of picks is the world's."""
@@ -348,6 +351,8 @@ class World(Net):
 
     WALL = 1_700_000_000.0
     """What all clocks say at the time 0."""
+    tells_load = False
+    """Whether nodes that are made from now on tell their load."""
 
     def __init__(self) -> None:
         super().__init__()

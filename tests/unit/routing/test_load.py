@@ -17,6 +17,7 @@ from reachp2p.core.routing.failure import RouteFailed
 from reachp2p.core.routing.load import (
     OVER_MAX,
     P95_AGE,
+    SECONDS_MAX,
     TOLD_FOR,
     LoadDue,
     LoadReport,
@@ -223,6 +224,51 @@ def test_a_node_tells_what_it_serves_in_growing_numbers() -> None:
     assert third.p95 == 50.0
     assert own.report(1.0 + TOLD_FOR) is not None
     assert own.report(1.1 + TOLD_FOR) is None
+
+
+def test_handlers_that_have_not_ended_count_once_they_run_longer_than_others_do() -> None:
+    own = OwnLoad(is_told=True)
+    own.on_request(0.0)
+    own.running = lambda now: [now, now]
+    hanging = own.report(3.0)
+    assert hanging is not None
+    assert hanging.p95 == 3.0, "none has ever ended"
+    for _ in range(98):
+        own.on_served(0.01)
+    usual = own.report(3.0)
+    assert usual is not None
+    assert usual.p95 == 0.01, "two of a hundred"
+    own.running = lambda now: [now] * 10
+    many = own.report(4.0)
+    assert many is not None
+    assert many.p95 == 4.0
+    own.running = lambda now: [0.001] * 1_000
+    just_begun = own.report(5.0)
+    assert just_begun is not None
+    assert just_begun.p95 == 0.01, "how long they take is not known yet"
+    own.running = lambda now: [2 * SECONDS_MAX] * 10
+    for_days = own.report(6.0)
+    assert for_days is not None
+    assert read_report(for_days.write()) == for_days, "within what others take"
+
+
+def test_a_handler_that_is_stopped_takes_so_long_at_least() -> None:
+    own = OwnLoad(is_told=True)
+    own.on_request(0.0)
+    own.on_served(1.0)
+    assert own.report(0.0) is not None
+    for _ in range(10):
+        own.on_cut_short(0.5)
+    own.on_cut_short(30.0)
+    report = own.report(P95_AGE)
+    assert report is not None
+    assert report.p95 == 30.0
+    own.running = lambda now: []
+    for _ in range(19):
+        own.on_served(1.0)
+    later = own.report(2 * P95_AGE)
+    assert later is not None
+    assert later.p95 == 1.0, "one of 21; what was stopped after half a second says nothing"
 
 
 def test_nobody_is_told_unless_the_settings_say_so() -> None:
