@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from reachp2p.core.clock import WallClock
+from reachp2p.core.commands import AgentSpec
 from reachp2p.core.counters import Counters
 from reachp2p.core.effects import Effects, Table
 from reachp2p.core.events import RulesChanged, RulesRefused
@@ -245,6 +246,15 @@ class RuleKeeper:
         raise ConfigurationInvalid(
             f"version {version} of the rules is not in the history; {known or 'nothing'} is"
         )
+
+    def lacking(self, spec: AgentSpec) -> str:
+        """Which tags a rule requires of an agent that has not got them, in words; nothing if there is none."""
+        capabilities = [one.name for one in spec.capabilities]
+        keys, origin = self.in_force.missing_tags(spec.agent, capabilities, spec.tags)
+        if not keys:
+            return ""
+        example = ", ".join(f'"{key}": "…"' for key in keys)
+        return f"agent {spec.agent} lacks what {origin} requires: tags={{{example}}}"
 
     def view(self) -> RulesView:
         """What is in force, why, and what was before."""
