@@ -20,6 +20,7 @@ from reachp2p.core.calls.call import (
 )
 from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.checks import capability_of
+from reachp2p.core.calls.dedupe import KEEP
 from reachp2p.core.calls.ends import Ends
 from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.pending import PendingCalls
@@ -38,6 +39,9 @@ from reachp2p.core.timers import Timers
 from reachp2p.core.wire.messages import Cancel, Request
 from reachp2p.errors import ErrorCode
 
+TRUSTED = KEEP / 2
+"""Seconds since a call was asked for which an instance that does not know its key has certainly not executed it.
+Half of what an instance remembers: two clocks, of which one may run slower."""
 FULL_LINK = "too much waits for its link already"
 
 
@@ -191,7 +195,7 @@ class Attempts:
             self.over(call, ErrorCode.NODE_LOST, detail, now, executed=True)
             return
         call.move(CallInput.LOST)
-        call.has_lost_link = call.may_have_run = True
+        call.has_lost_link = True
         self._counters.add("calls.rejoined")
         self.rejoin(call, now)
 
@@ -214,6 +218,12 @@ class Attempts:
         call.rejoin_at = now + min(REJOIN_INTERVAL * 2.0 ** min(call.rejoins, 16), REJOIN_INTERVAL_MAX)
         call.rejoins += 1
         self._timers.set(CallDue(call.id), call.due_at)
+
+    def refused(self, call: Call, code: ErrorCode, detail: str, now: float) -> None:
+        """Its instance says that it has executed nothing. That holds for a request on a link that was lost before, too:
+        an instance that knows its key does not say so."""
+        is_forgotten = call.has_lost_link and now - call.asked_at > TRUSTED
+        self.over(call, code, detail, now, executed=is_forgotten)
 
     def over(
         self, call: Call, code: ErrorCode, detail: str, now: float, *, executed: bool, is_ours: bool = False

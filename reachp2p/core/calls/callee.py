@@ -101,15 +101,17 @@ class Callee:
                 served.link, served.life = link, life  # it will be answered where it is asked for now
             return
         self._load.on_request(now)
+        execution = self.dedupe.find(node, request)
         refusal = self._refusal(request)
         if refusal is None and link != LOCAL:
             refusal = self._admission.access_refusal(node, life, request)
         if refusal is None:
-            execution = self.dedupe.find(node, request)
             if execution is not None:
                 self.invocations.follow(execution, link, node, life, request, now)
                 return
-            if self._is_draining:
+            if self.dedupe.has_refused(node, request):  # a copy from a link that its caller has lost
+                refusal = ErrorCode.NODE_LOST, "this very request was refused here before"
+            elif self._is_draining:
                 refusal = ErrorCode.NODE_LOST, "this node is leaving"
             else:
                 refusal = self._admission.claim_refusal(request)
@@ -127,7 +129,7 @@ class Callee:
             else:
                 self._admit(link, node, life, request, spec, now)
                 return
-        self.invocations.refuse(link, node, life, request, *refusal, now)
+        self.invocations.refuse(link, node, life, request, *refusal, now, executed=execution is not None)
 
     def on_unreadable(self, link: LinkId, node: NodeId, life: Life, call: RejectedCall, now: float) -> None:
         """A request that this version does not understand: certainly not executed, and perhaps another node does."""

@@ -245,7 +245,7 @@ class Caller:
                 self._ends.end(call, 0, reply.detail, now, reply.content_type, reply.payload)
         elif not reply.executed and code in REFUSALS_WORTH_A_RETRY:
             call.retry_after = None if reply.retry_after_ms is None else reply.retry_after_ms / 1000
-            self._attempts.over(call, ErrorCode(code), reply.detail, now, executed=False)
+            self._attempts.refused(call, ErrorCode(code), reply.detail, now)
         elif code in _LOST_CODES:
             self._attempts.over(call, ErrorCode.NODE_LOST, reply.detail, now, executed=True)
         elif code in _KNOWN_CODES:

@@ -28,6 +28,10 @@ ENDS_BYTES_MAX = 67_108_864
 FOLLOWERS_MAX = 16
 """Requests that wait for the end of one execution, besides the first; a caller repeats a request one at a time."""
 
+REFUSALS_MAX = 1_024
+"""Requests with keys of which is remembered that they were refused. It matters while a copy of them may be on a lost
+link, which is a matter of seconds."""
+
 Key = tuple[NodeId, str, str, str]
 
 
@@ -36,7 +40,8 @@ class DedupeDue(msgspec.Struct, frozen=True):
 
 
 class Dedupe:
-    """Bounds: `ENDS_MAX`, `ENDS_BYTES_MAX` of ends (`calls.keys_evicted`, oldest first); what runs is in bulkheads."""
+    """Bounds: `ENDS_MAX`, `ENDS_BYTES_MAX` of ends (`calls.keys_evicted`, oldest first); `REFUSALS_MAX`
+    (`calls.refusals_forgotten`); what runs is in bulkheads."""
 
     def __init__(self, timers: Timers, counters: Counters) -> None:
         self._timers = timers
@@ -44,6 +49,8 @@ class Dedupe:
         self._executions: dict[Key, Execution] = {}
         self._ended: dict[Key, Execution] = {}
         """In the order of their ends."""
+        self._refused: dict[tuple[NodeId, bytes], None] = {}
+        """What callers were promised not to be executed, by calling node and message id, the oldest first."""
         self._bytes = 0
 
     def __len__(self) -> int:
@@ -74,6 +81,19 @@ class Dedupe:
             )
         return None
 
+    def has_refused(self, node: NodeId, request: Request) -> bool:
+        """Whether the caller of this very request, which has a key, was told that it is not executed."""
+        return request.idempotency_key is not None and (node, request.message_id) in self._refused
+
+    def note_refusal(self, node: NodeId, request: Request) -> None:
+        """Its caller is told that it was certainly not executed: no copy of it that is still on its way may be."""
+        if request.idempotency_key is None or request.stream:
+            return
+        if len(self._refused) >= REFUSALS_MAX:
+            del self._refused[next(iter(self._refused))]
+            self._counters.add("calls.refusals_forgotten")
+        self._refused[node, request.message_id] = None
+
     def begin(self, invocation: Invocation) -> None:
         """An accepted request is the first of its key, if it has one."""
         request = invocation.request
@@ -90,6 +110,8 @@ class Dedupe:
         execution.leader = None
         followers = list(execution.followers.values())
         if not end.executed:
+            for one in (invocation, *followers):
+                self.note_refusal(one.node, one.request)
             del self._executions[execution.key]
             return followers
         execution.end, execution.ended_at = end, now

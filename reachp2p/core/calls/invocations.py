@@ -108,7 +108,8 @@ class Invocations:
         """A request whose idempotency key has been used: it gets the end of the first one, now or later."""
         refusal = self.dedupe.refusal(execution, request)
         if refusal is not None:
-            self.refuse(link, node, life, request, *refusal, now)
+            runs = refusal[0] is ErrorCode.REFUSED_FULL  # no other instance is to execute what runs here
+            self.refuse(link, node, life, request, *refusal, now, executed=runs)
             return
         self._counters.add("calls.deduplicated")
         leader = execution.leader
@@ -146,16 +147,20 @@ class Invocations:
         detail: str,
         now: float,
         *,
+        executed: bool = False,
         retry_after: float = 0.0,
     ) -> None:
-        """Answer a request that was not accepted: nothing was executed. `retry_after` in seconds."""
+        """Answer a request that was not accepted. `executed`: an earlier one with its idempotency key was, so that no
+        other instance is to be asked; else nothing was. `retry_after` in seconds."""
+        if not executed:
+            self.dedupe.note_refusal(node, request)
         self._counters.add(f"calls.refused.{int(code)}")
         self._hops.refused(node, request, code, detail, now)
         reply = Reply(
             message_id=request.message_id,
             code=code,
             detail=clip(detail),
-            executed=False,
+            executed=executed,
             retry_after_ms=ceil(min(retry_after, 86_400) * 1000) or None,
         )
         self.send(link, node, life, reply, now + request.remaining_ms / 1000, now)

@@ -230,10 +230,11 @@ def test_the_last_who_goes_after_the_first_takes_the_handler_with_it() -> None:
 
 
 def test_only_so_many_wait_for_one_end() -> None:
-    world, a, b = pair()
+    world, a, b = pair(others=1)
     calls = [ask(a) for _ in range(dedupe.FOLLOWERS_MAX + 2)]
     world.run()
     assert a.end_of(calls[-1]).code == ErrorCode.REFUSED_FULL
+    assert world.nodes[2].invoked == [], "nobody else executes what runs here"
     b.finish()
     world.run()
     assert [a.end_of(call).code for call in calls[:-1]] == [0] * (dedupe.FOLLOWERS_MAX + 1)

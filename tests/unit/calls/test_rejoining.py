@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from reachp2p.core.calls import waiting_cancels
+from reachp2p.core.calls import dedupe, waiting_cancels
+from reachp2p.core.calls.attempts import TRUSTED
 from reachp2p.core.calls.hops import HopFilter
 from reachp2p.core.calls.waiting_cancels import WaitingCancelsDue
 from reachp2p.core.commands import Lasting
+from reachp2p.core.ids import LinkId
+from reachp2p.core.wire.messages import Request
 from reachp2p.errors import ErrorCode
 from tests.unit.calls.world import Node, World
 from tests.unit.links.pair import life
@@ -104,3 +107,95 @@ def test_its_hop_says_that_the_request_was_handed_over() -> None:
     (hop,) = a.hops.find(HopFilter(), world.now).hops
     assert (hop.code, hop.handed, hop.answered) == (ErrorCode.DEADLINE_EXCEEDED, True, False)
     assert hop.queued < 1.0
+
+
+def unheard(*, others: int = 0, queue: int = 0) -> tuple[World, Node, Node, bytes]:
+    """A call with a key whose request was lost with its link, and an instance that is full when it is joined again."""
+    world = World()
+    a, b = world.node("a"), world.node("b")
+    b.offer(concurrency=1, queue=queue)
+    for number in range(others):
+        world.node(f"c{number}").offer()
+    a.dial(b)
+    world.run()
+    call = a.call(idempotency_key="k", timeout=900.0)
+    world.silent.add(b.address)
+    world.lose(a, b)
+    assert b.invoked == [], "it has never arrived"
+    b.call(b"its own")  # takes the only place
+    world.run()
+    return world, a, b, call
+
+
+def test_an_instance_that_refuses_and_does_not_know_the_key_has_not_executed_it_either() -> None:
+    world, a, b, call = unheard(others=1)
+    world.silent.clear()
+    world.sleep(20.0)
+    other = world.nodes[2]
+    assert [invoke.message_id for invoke in other.invoked] == [call]
+    other.finish()
+    world.run()
+    assert (a.end_of(call).code, len(b.invoked)) == (0, 1)
+
+
+def test_if_nobody_else_can_be_asked_the_refusal_is_the_end_and_not_doubt() -> None:
+    world, a, b, call = unheard()
+    world.silent.clear()
+    world.sleep(20.0)
+    assert a.end_of(call).code == ErrorCode.REFUSED_FULL
+    b.finish()
+    world.run()
+    assert nothing_left(a, b)
+
+
+def test_after_minutes_the_instance_may_have_forgotten_so_that_its_refusal_leaves_doubt() -> None:
+    world, a, b, call = unheard(others=1)
+    world.sleep(TRUSTED)
+    b.call(b"its own", timeout=900.0)
+    world.silent.clear()
+    world.sleep(20.0)
+    assert a.end_of(call).code == ErrorCode.OUTCOME_UNKNOWN
+    assert world.nodes[2].invoked == []
+
+
+def test_an_instance_that_is_paused_after_it_has_executed_says_so_when_it_refuses() -> None:
+    world, a, b = pair()
+    world.node("c").offer()
+    call = a.call(idempotency_key="k", timeout=60.0)
+    world.run()
+    world.silent.add(b.address)
+    world.lose(a, b)
+    b.finish()
+    b.callee.pause(world.now)
+    b.perform()
+    world.silent.clear()
+    world.sleep(20.0)
+    assert a.end_of(call).code == ErrorCode.OUTCOME_UNKNOWN
+    assert world.nodes[2].invoked == []
+
+
+def test_what_was_refused_is_not_executed_when_a_copy_of_it_comes_later() -> None:
+    world, a, b, call = unheard(others=1)
+    world.silent.clear()
+    world.sleep(20.0)
+    assert len(world.nodes[2].invoked) == 1
+    b.finish()  # there is room now
+    world.run()
+    (request,) = [
+        message for message in b.received if isinstance(message, Request) and message.message_id == call
+    ]
+    b.callee.on_request(LinkId(999), a.node, a.life, request, world.now)
+    b.perform()
+    assert [invoke.message_id for invoke in b.invoked].count(call) == 0
+    assert b.counters.value("calls.refused.1411") == 1
+
+
+def test_so_many_refusals_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dedupe, "REFUSALS_MAX", 2)
+    world, a, b = pair()
+    b.callee.drain(world.now)
+    for key in ("1", "2", "3", None):
+        a.call(idempotency_key=key)
+    world.run()
+    assert b.counters.value("calls.refused.1411") == 4
+    assert b.counters.value("calls.refusals_forgotten") == 1
