@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import pytest
 import trio
 import trio.testing
 
@@ -11,6 +12,8 @@ from reachp2p.core.calls.gathering import Gathered
 from reachp2p.core.calls.hops import HopFilter
 from reachp2p.core.events import HopsGathered
 from reachp2p.runtime.tracing import Gatherer
+
+pytestmark = pytest.mark.trio
 
 NOTHING = Gathered(hops=[], heard=[], missing=[], left_out=0)
 
@@ -36,15 +39,7 @@ class FakeEngine:
         self.results.pop(number, None)
 
 
-def test_a_result_that_comes_with_the_cancellation_of_its_task_is_not_kept() -> None:
-    trio.run(_cancelled_when_it_comes)
-
-
-def test_a_result_is_taken_once() -> None:
-    trio.run(_taken)
-
-
-async def _cancelled_when_it_comes() -> None:
+async def test_a_result_that_comes_with_the_cancellation_of_its_task_is_not_kept() -> None:
     engine, gatherer = FakeEngine(), Gatherer()
     with trio.CancelScope() as scope:
         async with trio.open_nursery() as nursery:
@@ -56,7 +51,7 @@ async def _cancelled_when_it_comes() -> None:
     assert engine.results == {}
 
 
-async def _taken() -> None:
+async def test_a_result_is_taken_once() -> None:
     engine, gatherer = FakeEngine(), Gatherer()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(gatherer.gather, cast(Any, engine), HopFilter(), 1.0)

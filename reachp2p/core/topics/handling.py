@@ -90,7 +90,7 @@ class EventHandlers:
             if held is not None:
                 held.topic = topic
             else:
-                self._bulkheads[spec.agent, pattern] = _Bulkhead(spec.agent, topic, deque())
+                self._bulkheads[spec.agent, pattern] = self._still_running(spec.agent, topic)
                 self._matching.add(pattern, (spec.agent, pattern))
 
     def withdraw(self, agent: str) -> None:
@@ -122,6 +122,14 @@ class EventHandlers:
     def resume(self) -> None:
         """This node goes on, under a new life."""
         self._is_stopped = False
+
+    def _still_running(self, agent: str, topic: TopicSpec) -> _Bulkhead:
+        """The bulkhead of a pattern that is offered anew: that of its handlers which still run, so that they count."""
+        for bulkhead in self._invocations.values():
+            if bulkhead.agent == agent and bulkhead.topic.pattern == topic.pattern:
+                bulkhead.topic = topic
+                return bulkhead
+        return _Bulkhead(agent, topic, deque())
 
     def _close(self, key: tuple[str, str]) -> None:
         self._forget_waiting(self._bulkheads.pop(key))

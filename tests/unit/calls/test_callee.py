@@ -521,3 +521,20 @@ def test_handlers_that_their_callers_cancel_took_so_long_at_least() -> None:
     report = b.load.report(world.now + 1.0)
     assert report is not None
     assert (report.in_flight, report.p95) == (0, pytest.approx(2.0))
+
+
+def test_handlers_that_run_when_their_agent_is_offered_anew_count_for_its_concurrency() -> None:
+    world, a, b = pair(concurrency=1)
+    a.call()
+    world.run()
+    spec = b.agents.pop(AGENT)
+    a.call()
+    world.run()
+    assert b.counters.value("calls.refused.1301") == 1
+    b.agents[AGENT] = spec
+    later = a.call()
+    world.run()
+    assert (len(b.running), b.callee.gauges()["calls.serving"]) == (1, 2)
+    b.finish()
+    world.run()
+    assert [invoke.message_id for invoke in b.running.values()] == [later]

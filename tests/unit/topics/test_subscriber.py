@@ -208,3 +208,18 @@ def test_an_exclusive_agent_handles_at_its_owner_and_stops_when_it_is_none(bench
     assert bench.handlers.gauges()["topics.handlers"] == 0
     bench.hears(3)
     assert bench.counters.value("topics.unwanted") == 1
+
+
+def test_handlers_that_run_when_their_agent_is_offered_anew_count_for_its_concurrency(bench: Bench) -> None:
+    offer(bench)
+    bench.hears(1)
+    (first,) = bench.started()
+    bench.handlers.withdraw(AUDIT)
+    offer(bench)
+    bench.hears(2)
+    assert bench.started() == []
+    bench.handlers.on_invoke_result(first.invocation, InvokeResult(), 1.0)
+    (second,) = bench.started()
+    bench.handlers.on_invoke_result(second.invocation, InvokeResult(), 1.0)
+    bench.handlers.withdraw(AUDIT)
+    assert set(bench.handlers.gauges().values()) == {0}
