@@ -9,7 +9,8 @@ have failed, or more than 5 % of the last minute and 5 at least. It stays OPEN f
 time and at most 5 min. Then it is HALF_OPEN: one attempt at once, after each success twice as many; after four
 successes in a row it is CLOSED, and the first failure opens it again.
 
-What the caller did wrong itself does not count, nor that the instance had no room (`NO_FAILURES`). How many open
+What the caller did wrong itself does not count, nor that the instance had no room (`NO_FAILURES`), nor that it did not
+answer within a time in which nobody could (`had_fair_chance`). How many open
 breakers take effect is the pool's matter: a tenth of it and never the last (`pool`). The machine that feeds and asks
 them is `breakers`.
 """
@@ -59,6 +60,17 @@ NO_FAILURES = CALLERS_FAULTS | {ErrorCode.REFUSED_FULL}
 """Neither is a refusal for want of room a failure: the instance does what it can. If it were one, a pool that is asked
 for more than it can do would shut out one of its own for half a minute and do still less. Handlers that hang fill an
 instance, too; of those the callers hear at their deadlines."""
+
+FAIR_SECONDS = 0.1
+FAIR_LATENCIES = 4.0
+"""An attempt that ends with 1401 sooner than that, and sooner than so many times what calls take there as a rule, had
+no fair chance: 5 ms are less than many a round trip, and a caller that gives no more must not shut out an instance that
+answers all others. A tenth of a second is many times a round trip within a region."""
+
+
+def had_fair_chance(seconds: float, latency: float | None) -> bool:
+    """Whether an instance whose calls take `latency` seconds (None: not known) could have answered in `seconds`."""
+    return seconds >= FAIR_SECONDS or (latency is not None and seconds >= FAIR_LATENCIES * latency)
 
 
 class BreakerState(Enum):

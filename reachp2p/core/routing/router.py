@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from reachp2p.core.commands import DEFAULT_POLICY, RouteQuery
 from reachp2p.core.counters import Counters
 from reachp2p.core.ids import NodeId, Rng
-from reachp2p.core.routing.breaker import NO_FAILURES
+from reachp2p.core.routing.breaker import NO_FAILURES, had_fair_chance
 from reachp2p.core.routing.breakers import Breakers
 from reachp2p.core.routing.failure import RouteFailed, no_candidate
 from reachp2p.core.routing.instance import Instance
@@ -166,7 +166,13 @@ class Router:
         traffic.in_flight -= 1
         if pick.policy is not None and pick.choice is not None:
             pick.policy.on_ended(pick.choice, pick.instance)
-        if callers_fault or code in NO_FAILURES:
+        says_nothing = callers_fault or code in NO_FAILURES
+        if code == ErrorCode.DEADLINE_EXCEEDED and not had_fair_chance(
+            now - pick.started_at, traffic.latency
+        ):
+            says_nothing = True
+            self._counters.add("routing.no_fair_chance")
+        if says_nothing:
             if self._breakers is not None:
                 self._breakers.on_abandoned(traffic, pick.started_at)
             return

@@ -186,6 +186,40 @@ def test_the_callers_own_mistakes_open_nothing() -> None:
     assert world.preferred() == [1, 2]
 
 
+def times_out(world: Guarded, after: float) -> None:
+    pick = world.router.route(world.query(), now=world.now)
+    world.router.start(pick, world.now)
+    world.sleep(after)
+    world.router.end(pick, 1401, world.now)
+
+
+def test_a_time_out_in_which_nobody_could_answer_opens_nothing() -> None:
+    world = Guarded(1)
+    for _ in range(40):
+        times_out(world, 0.005)
+    assert world.state(1) is BreakerState.CLOSED
+    assert world.counters.value("routing.no_fair_chance") == 40
+    traffic = world.router.measures.traffic.entries[world.node(1), "nlp/summarizer"]
+    assert (traffic.in_flight, traffic.peak) == (0, None), "nor does it measure anything"
+    for _ in range(5):
+        times_out(world, 0.11)
+    assert world.state(1) is BreakerState.OPEN
+
+
+def test_who_usually_answers_quicker_than_that_has_failed() -> None:
+    world = Guarded(1)
+    pick = world.router.route(world.query())
+    world.router.start(pick, world.now)
+    world.sleep(0.001)
+    world.router.end(pick, 0, world.now)
+    for _ in range(20):
+        times_out(world, 0.003)
+    assert world.state(1) is BreakerState.CLOSED
+    for _ in range(5):
+        times_out(world, 0.005)
+    assert world.state(1) is BreakerState.OPEN
+
+
 def test_an_instance_without_room_has_not_failed() -> None:
     """A pool that was asked for more than it could do shut out one of its own and did still less."""
     world = Guarded(2)
