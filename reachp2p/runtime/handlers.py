@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import takewhile
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -32,6 +33,11 @@ DETAIL_MAX = 1_000
 """Characters of an exception's text that travel to the caller (a reply's detail holds 4,096)."""
 OVERDUE_MAX = 256
 """Handlers that may go on after their calls have ended: four capabilities of the usual `concurrency`."""
+OVERDUE_AFTER = 0.25
+"""Seconds after its cancellation from which a handler counts as one that goes on: a thousand that are cancelled at once
+need a moment to end."""
+ENDING_MAX = 16_384
+"""Handlers that may be ending at once, however short the time."""
 TOLD_OF_A_GROUP = 5
 """Exceptions of one group that are told to the caller; of more, only their number."""
 
@@ -96,7 +102,8 @@ class Handlers:
         self._failures = FailureLog(nursery)
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._running: dict[int, trio.CancelScope] = {}
-        self._tasks = 0
+        self._ending: dict[int, float] = {}
+        """When each of those was cancelled whose task has not ended, the first one first."""
         self._has_told_overdue = False
         watch = watch_here()
         watch.bodies.add(Handlers._run.__code__)
@@ -104,8 +111,9 @@ class Handlers:
 
     @property
     def overdue(self) -> int:
-        """How many handlers go on although their call has ended and they were cancelled."""
-        return self._tasks - len(self._running)
+        """How many handlers go on although their call has ended and they were cancelled, a moment ago."""
+        limit = trio.current_time() - OVERDUE_AFTER
+        return sum(1 for _ in takewhile(lambda since: since <= limit, self._ending.values()))
 
     @property
     def running(self) -> int:
@@ -125,10 +133,9 @@ class Handlers:
 
     def start(self, invoke: Invoke) -> None:
         """Begin one invocation; never blocks."""
-        if self.overdue >= OVERDUE_MAX:
+        if len(self._ending) >= OVERDUE_MAX and self._is_clogged():
             self._refuse(invoke)
             return
-        self._tasks += 1
         scope = trio.CancelScope(deadline=invoke.deadline)
         self._running[invoke.invocation] = scope
         self._nursery.start_soon(self._run, invoke, scope, name=f"{invoke.agent} {invoke.capability}")
@@ -138,12 +145,16 @@ class Handlers:
         scope = self._running.pop(invocation, None)
         if scope is not None:
             self._counters.add("invocations.cancelled")
+            self._ending[invocation] = trio.current_time()
             scope.cancel(reason=reason)
+
+    def _is_clogged(self) -> bool:
+        return len(self._ending) >= ENDING_MAX or self.overdue >= OVERDUE_MAX
 
     def _refuse(self, invoke: Invoke) -> None:
         """Handlers that ignore their cancellation have filled the node: start no more until some have ended."""
         self._counters.add("invocations.refused")
-        text = f"{self.overdue} handlers of this node go on although their calls have ended"
+        text = f"{len(self._ending)} handlers of this node go on although their calls have ended"
         if not self._has_told_overdue:
             self._has_told_overdue = True
             logger.warning(
@@ -166,7 +177,7 @@ class Handlers:
                 span.end(None if result is None else result.code, "" if result is None else result.detail)
             # Also when the node itself is being cancelled: then nobody is told, because nobody is left to tell.
             is_awaited = self._running.pop(invoke.invocation, None) is not None
-            self._tasks -= 1
+            self._ending.pop(invoke.invocation, None)
             self._note_end((trio.current_time(), invoke.agent, invoke.capability))
         if not is_awaited:
             return

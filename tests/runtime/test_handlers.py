@@ -16,7 +16,7 @@ from reachp2p.core.effects import Invoke
 from reachp2p.core.ids import NodeId
 from reachp2p.errors import BadRequest, CallFailed, ErrorCode
 from reachp2p.runtime import handlers as handlers_module
-from reachp2p.runtime.handlers import Handlers, InvokeContext
+from reachp2p.runtime.handlers import OVERDUE_AFTER, Handlers, InvokeContext
 
 pytestmark = pytest.mark.trio
 
@@ -176,8 +176,35 @@ async def test_a_failed_call_of_a_handler_is_the_handlers_failure_whoever_was_at
     assert (result.code, result.caller_fault) == (1403, False)
 
 
+async def test_many_that_are_cancelled_at_once_refuse_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whose call came right after a thousand that were cancelled was told that their handlers go on."""
+
+    async def waits(*_: object) -> InvokeResult:
+        await trio.sleep_forever()
+        return InvokeResult()
+
+    sink = Sink()
+    async with trio.open_nursery() as nursery:
+        handlers = Handlers(nursery, sink, Counters())
+        handlers.add("nlp/one", {"text.do": waits})
+        for number in range(1_000):
+            handlers.start(invoke(number))
+        await wait_all_tasks_blocked()
+        for number in range(1_000):
+            handlers.cancel(number, "cancelled by the caller")
+        handlers.start(invoke(1_000))
+        assert (handlers.running, handlers.overdue, sink.results) == (1, 0, [])
+        monkeypatch.setattr(handlers_module, "ENDING_MAX", 1_000)
+        handlers.start(invoke(1_001))
+        assert [r.code for _, r in sink.results] == [1406], "there is a bound"
+        await wait_all_tasks_blocked()
+        handlers.start(invoke(1_002))
+        assert (handlers.running, len(sink.results)) == (2, 1)
+        nursery.cancel_scope.cancel()
+
+
 async def test_handlers_that_swallow_their_cancellation_are_counted_and_fill_no_node(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, autojump_clock: MockClock
 ) -> None:
     """Their calls have ended; nothing more is heard of them, and when too many go on, nothing new is begun."""
     monkeypatch.setattr(handlers_module, "OVERDUE_MAX", 2)
@@ -201,6 +228,8 @@ async def test_handlers_that_swallow_their_cancellation_are_counted_and_fill_no_
         for number in (1, 2):
             handlers.cancel(number, "its deadline has passed")
         await wait_all_tasks_blocked()
+        assert handlers.overdue == 0, "they have a moment"
+        await trio.sleep(OVERDUE_AFTER)
         assert (handlers.running, handlers.overdue, sink.results) == (0, 2, [])
         for number in (3, 4):
             handlers.start(invoke(number))
