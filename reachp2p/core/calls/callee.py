@@ -109,7 +109,8 @@ class Callee:
             if execution is not None:
                 self.invocations.follow(execution, link, node, life, request, now)
                 return
-            if self.dedupe.has_refused(node, request):  # a copy from a link that its caller has lost
+            if request.idempotency_key is not None and self.dedupe.has_refused(node, request):
+                # a copy from a link that its caller has lost
                 refusal = ErrorCode.NODE_LOST, "this very request was refused here before"
             elif self._is_draining:
                 refusal = ErrorCode.NODE_LOST, "this node is leaving"

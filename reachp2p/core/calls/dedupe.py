@@ -39,9 +39,18 @@ class DedupeDue(msgspec.Struct, frozen=True):
     """The oldest end has been remembered long enough."""
 
 
+class _Share(msgspec.Struct, eq=False):
+    """What is remembered for one calling node."""
+
+    keys: dict[Key, None] = {}
+    """In the order of their ends."""
+    size: int = 0
+    """Bytes of ends."""
+
+
 class Dedupe:
-    """Bounds: `ENDS_MAX`, `ENDS_BYTES_MAX` of ends (`calls.keys_evicted`, oldest first); `REFUSALS_MAX`
-    (`calls.refusals_forgotten`); what runs is in bulkheads."""
+    """Bounds: `ENDS_MAX`, `ENDS_BYTES_MAX` of ends (`calls.keys_evicted`); `REFUSALS_MAX`
+    (`calls.refusals_forgotten`); what runs is in bulkheads. Room is made by whoever uses more than its share."""
 
     def __init__(self, timers: Timers, counters: Counters) -> None:
         self._timers = timers
@@ -49,6 +58,8 @@ class Dedupe:
         self._executions: dict[Key, Execution] = {}
         self._ended: dict[Key, Execution] = {}
         """In the order of their ends."""
+        self._shares: dict[NodeId, _Share] = {}
+        """Of the calling nodes for which ends are remembered."""
         self._refused: dict[tuple[NodeId, bytes], None] = {}
         """What callers were promised not to be executed, by calling node and message id, the oldest first."""
         self._bytes = 0
@@ -83,7 +94,7 @@ class Dedupe:
 
     def has_refused(self, node: NodeId, request: Request) -> bool:
         """Whether the caller of this very request, which has a key, was told that it is not executed."""
-        return request.idempotency_key is not None and (node, request.message_id) in self._refused
+        return (node, request.message_id) in self._refused
 
     def note_refusal(self, node: NodeId, request: Request) -> None:
         """Its caller is told that it was certainly not executed: no copy of it that is still on its way may be."""
@@ -116,9 +127,13 @@ class Dedupe:
             return followers
         execution.end, execution.ended_at = end, now
         self._ended[execution.key] = execution
-        self._bytes += _size(end)
+        size = _size(end)
+        share = self._shares.setdefault(invocation.node, _Share())
+        share.keys[execution.key] = None
+        share.size += size
+        self._bytes += size
         while len(self._ended) > ENDS_MAX or self._bytes > ENDS_BYTES_MAX:
-            self._forget_oldest()
+            self._make_room(share)
             self._counters.add("calls.keys_evicted")
         if self._ended and self._timers.due_at(DedupeDue()) is None:
             self._timers.set(DedupeDue(), now + KEEP)
@@ -131,13 +146,30 @@ class Dedupe:
             if now < oldest.ended_at + KEEP:
                 self._timers.set(DedupeDue(), oldest.ended_at + KEEP)
                 return
-            self._forget_oldest()
+            self._forget(oldest.key)
 
-    def _forget_oldest(self) -> None:
-        execution = self._ended.pop(next(iter(self._ended)))
-        del self._executions[execution.key]
+    def _make_room(self, newest: _Share) -> None:
+        """Forget the oldest end of the caller that needs it if it has more than its share, else of who has most."""
+        is_size = self._bytes > ENDS_BYTES_MAX
+        bound = ENDS_BYTES_MAX if is_size else ENDS_MAX
+        share = newest
+        used = share.size if is_size else len(share.keys)
+        if len(share.keys) < 2 or used * len(self._shares) <= bound:
+            others = [one for one in self._shares.values() if one is not newest] or [newest]
+            share = max(others, key=lambda one: one.size if is_size else len(one.keys))
+        self._forget(next(iter(share.keys)))
+
+    def _forget(self, key: Key) -> None:
+        execution = self._ended.pop(key)
+        del self._executions[key]
         assert execution.end is not None, "it has ended"
-        self._bytes -= _size(execution.end)
+        size = _size(execution.end)
+        self._bytes -= size
+        share = self._shares[key[0]]
+        del share.keys[key]
+        share.size -= size
+        if not share.keys:
+            del self._shares[key[0]]
 
 
 def digest_of(request: Request) -> bytes:

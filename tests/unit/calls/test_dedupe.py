@@ -240,6 +240,56 @@ def test_only_so_many_wait_for_one_end() -> None:
     assert [a.end_of(call).code for call in calls[:-1]] == [0] * (dedupe.FOLLOWERS_MAX + 1)
 
 
+def executed(world: World, a: Node, b: Node, key: str, payload: bytes = b"") -> None:
+    ask(a, key)
+    world.run()
+    b.finish(result=InvokeResult(payload=payload))
+    world.run()
+
+
+def knows(world: World, a: Node, b: Node, key: str) -> bool:
+    before = len(b.invoked)
+    call = ask(a, key)
+    world.run()
+    if len(b.invoked) == before:
+        return True
+    a.cancel(call)
+    world.run()
+    return False
+
+
+def test_a_callers_flood_of_keys_evicts_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dedupe, "ENDS_MAX", 6)
+    world, a, b = pair()
+    other = world.node("other")
+    for key in ("1", "2"):
+        executed(world, other, b, key)
+    for number in range(20):
+        executed(world, a, b, f"flood {number}")
+    assert b.counters.value("calls.keys_evicted") == 16
+    executed(world, other, b, "3")  # below its share: the flood makes room
+    assert b.counters.value("calls.keys_evicted") == 17
+    assert [knows(world, other, b, key) for key in ("1", "2", "3")] == [True] * 3
+    assert knows(world, a, b, "flood 19")
+    assert not knows(world, a, b, "flood 16")
+
+
+def test_large_ends_of_one_caller_evict_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dedupe, "ENDS_BYTES_MAX", 100)
+    world, a, b = pair()
+    other = world.node("other")
+    executed(world, other, b, "1", b"x" * 30)
+    for number in range(3):
+        executed(world, a, b, f"large {number}", b"x" * 60)
+    assert knows(world, other, b, "1")
+    assert b.callee.gauges()["calls.key_bytes"] == 90
+    executed(world, other, b, "2", b"x" * 80)  # not all of that fits beside anything
+    assert b.callee.gauges()["calls.key_bytes"] == 80
+    assert knows(world, other, b, "2")
+    world.sleep(KEEP + 1)
+    assert (b.callee.gauges()["calls.keys"], b.callee.gauges()["calls.key_bytes"]) == (0, 0)
+
+
 def test_ends_are_forgotten_by_age_by_number_and_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     world, a, b = pair()
     monkeypatch.setattr(dedupe, "ENDS_MAX", 2)
