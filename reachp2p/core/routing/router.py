@@ -28,6 +28,7 @@ from reachp2p.core.routing.pool import Pool
 from reachp2p.core.routing.release import CANDIDATE, RELEASE_TAG, STABLE, sides
 from reachp2p.core.routing.stages import Selector
 from reachp2p.core.routing.table import RoutingTable
+from reachp2p.core.routing.traffic import Traffic
 from reachp2p.core.routing.unnamed import named, why_unnamed
 from reachp2p.core.routing.versions import parse_range, split_target
 from reachp2p.errors import ConfigurationInvalid, ErrorCode, InvalidIdentifier
@@ -166,21 +167,26 @@ class Router:
         traffic.in_flight -= 1
         if pick.policy is not None and pick.choice is not None:
             pick.policy.on_ended(pick.choice, pick.instance)
-        says_nothing = callers_fault or code in NO_FAILURES
-        if code == ErrorCode.DEADLINE_EXCEEDED and not had_fair_chance(
-            now - pick.started_at, traffic.latency
-        ):
-            says_nothing = True
-            self._counters.add("routing.no_fair_chance")
-        if says_nothing:
+        failed = code != 0
+        if failed and self._says_nothing(pick, traffic, code, now, callers_fault=callers_fault):
             if self._breakers is not None:
                 self._breakers.on_abandoned(traffic, pick.started_at)
             return
-        failed = code != 0
         if not pick.is_stream:
             traffic.measure(now - pick.started_at, now, failed=failed)
         if self._breakers is not None:
             self._breakers.on_ended(traffic, failed, pick.started_at, now)
+
+    def _says_nothing(
+        self, pick: Pick, traffic: Traffic, code: int, now: float, *, callers_fault: bool
+    ) -> bool:
+        """Whether a failure says nothing about the instance."""
+        if callers_fault or code in NO_FAILURES:
+            return True
+        if code != ErrorCode.DEADLINE_EXCEEDED or had_fair_chance(now - pick.started_at, traffic.latency):
+            return False
+        self._counters.add("routing.no_fair_chance")
+        return True
 
     # How it decides
 
