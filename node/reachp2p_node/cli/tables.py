@@ -20,6 +20,14 @@ DEAD_SHOWN = 300.0
 """Seconds for which a member that has died is news."""
 USUAL = ("accusation.own_echo",)
 """Inputs that every network drops: an accuser hears its own words again."""
+TROUBLES = (
+    ("size.runtime_invocations_overdue", "handlers that go on now although they were cancelled"),
+    ("size.threads_abandoned", "threads held now by handlers whose calls have ended"),
+    ("invocations.deadline", "handlers stopped by their deadline"),
+    ("invocations.failed", "handlers failed"),
+    ("lag.noticed", "times its event loop was late"),
+)
+"""What probes do not show: a node answers them while its handlers hang or fail. Counter or size, and words for it."""
 
 
 def is_news(member: Mapping[str, Any]) -> bool:
@@ -72,7 +80,7 @@ def _place(member: Mapping[str, Any]) -> tuple[Any, ...]:
 def members_summary(
     members: Sequence[Mapping[str, Any]], diagnostics: Mapping[str, int], hidden: int = 0
 ) -> Text:
-    """How many of each state, how many of them the table does not show, and what was dropped."""
+    """How many of each state, how many of them the table does not show, what ails the node asked, what was dropped."""
     counts: dict[str, int] = {}
     for member in members:
         counts[member["state"]] = counts.get(member["state"], 0) + 1
@@ -81,6 +89,9 @@ def members_summary(
         text.append(", " if place else "").append(f"{counts[name]} {name}", style=style)
     if hidden:
         text.append(f"; {hidden} not shown, --all shows them")
+    troubles = [f"{words}: {diagnostics[name]}" for name, words in TROUBLES if diagnostics.get(name)]
+    if troubles:
+        text.append(f"\nat the node asked: {'; '.join(troubles)}", "yellow")
     dropped = {
         name.removeprefix("dropped."): count
         for name, count in diagnostics.items()
