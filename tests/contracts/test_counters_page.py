@@ -46,6 +46,19 @@ def counted(source: str) -> list[str]:
                 if ast.unparse(counters).endswith("counters"):
                     for value in node.args[: 2 if method == "add_sized" else 1]:
                         found += names(value, held)
+            case ast.FunctionDef(name="counts" | "gauges" as method):
+                shown = [
+                    key.value
+                    for part in ast.walk(node)
+                    if isinstance(part, ast.Dict)
+                    for key in part.keys
+                    if isinstance(key, ast.Constant) and isinstance(key.value, str)
+                ]
+                sizes = [name for name in shown if name.startswith("size.")]
+                if (
+                    method == "counts" or sizes
+                ):  # without, all are sizes, and `size.` is put before them later
+                    found += [name for name in shown if name not in sizes]
     return found
 
 
@@ -62,8 +75,23 @@ parts.counters.add("c.good" if ok else f"c.bad.{code}")
 counters.add_sized("d.things", "d.bytes", 9)
 counters.add(OF.get(number, "a.other"))
 seen.add("not.a.counter")
+def gauges(self):
+    return {"size.things": 3, "e.kept": self.kept}
+def counts(self):
+    return {"f.kept": self.kept}
 """
-    expected = ["a.one", "a.other", "a.two", "b.plain", "c.bad.<>", "c.good", "d.bytes", "d.things"]
+    expected = [
+        "a.one",
+        "a.other",
+        "a.two",
+        "b.plain",
+        "c.bad.<>",
+        "c.good",
+        "d.bytes",
+        "d.things",
+        "e.kept",
+        "f.kept",
+    ]
     assert sorted(counted(source)) == expected
 
 
