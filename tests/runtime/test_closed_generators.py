@@ -21,6 +21,7 @@ class Closed:
     def __init__(self) -> None:
         self.threads: list[threading.Thread] = []
         self.told = threading.Event()
+        self.is_stepping = threading.Event()
         self.goes_on = threading.Event()
 
     def note(self) -> None:
@@ -50,6 +51,7 @@ def sample(closed: Closed) -> Agent:
     def slow() -> Iterator[int]:
         try:
             yield 1
+            closed.is_stepping.set()
             closed.goes_on.wait(10)
             yield 2
         finally:
@@ -80,6 +82,7 @@ async def test_a_stream_that_is_left_while_a_step_runs_in_its_thread() -> None:
     async with two_nodes(sample(closed)) as (caller, callee):
         async with caller.stream("plain.slow") as items:
             assert await items.__anext__() == 1
+            assert await trio.to_thread.run_sync(closed.is_stepping.wait, 10)
         await is_left_with_nothing(callee)
         assert closed.threads == []
         closed.goes_on.set()
