@@ -20,7 +20,7 @@ def team() -> list[Agent]:
     writer = Agent("team/writer", tags={"role": "writer", "team": "blue"})
     reader = Agent("team/reader", tags={"role": "reader", "team": "blue"})
 
-    @writer.capability("text.write", timeout=0.2)
+    @writer.capability("text.write", timeout=1.5)
     async def write(context: Context, text: str, wait: float = 0.0) -> str:
         import trio
 
