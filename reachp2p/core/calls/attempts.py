@@ -7,7 +7,7 @@ executed goes to another instance, and so does what is declared repeatable; the 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf
+from math import ceil, inf
 
 from reachp2p.core.calls.call import (
     LOCAL,
@@ -20,7 +20,6 @@ from reachp2p.core.calls.call import (
 )
 from reachp2p.core.calls.callee import Callee
 from reachp2p.core.calls.checks import capability_of
-from reachp2p.core.calls.dedupe import KEEP
 from reachp2p.core.calls.ends import Ends
 from reachp2p.core.calls.hop_store import HopStore
 from reachp2p.core.calls.pending import PendingCalls
@@ -39,9 +38,8 @@ from reachp2p.core.timers import Timers
 from reachp2p.core.wire.messages import Cancel, Request
 from reachp2p.errors import ErrorCode
 
-TRUSTED = KEEP / 2
-"""Seconds since a call was asked for which an instance that does not know its key has certainly not executed it.
-Half of what an instance remembers: two clocks, of which one may run slower."""
+ASKED_AGO_MAX = 86_400.0
+"""Seconds: an age that is larger is told as this one, which is longer than anybody remembers."""
 FULL_LINK = "too much waits for its link already"
 
 
@@ -187,6 +185,7 @@ class Attempts:
             path=list(spec.path),
             stream=call.kind if spec.stream else 0,
             credit=self._protocol.stream_window if spec.stream and call.kind & StreamKind.RESULTS else 0,
+            asked_ms_ago=_ms_since(call.asked_at, now) if call.state is CallState.REJOINING else 0,
         )
 
     def lost(self, call: Call, detail: str, now: float) -> None:
@@ -218,12 +217,6 @@ class Attempts:
         call.rejoin_at = now + min(REJOIN_INTERVAL * 2.0 ** min(call.rejoins, 16), REJOIN_INTERVAL_MAX)
         call.rejoins += 1
         self._timers.set(CallDue(call.id), call.due_at)
-
-    def refused(self, call: Call, code: ErrorCode, detail: str, now: float) -> None:
-        """Its instance says that it has executed nothing. That holds for a request on a link that was lost before, too:
-        an instance that knows its key does not say so."""
-        is_forgotten = call.has_lost_link and now - call.asked_at > TRUSTED
-        self.over(call, code, detail, now, executed=is_forgotten)
 
     def over(
         self, call: Call, code: ErrorCode, detail: str, now: float, *, executed: bool, is_ours: bool = False
@@ -304,3 +297,7 @@ class Attempts:
             self._streams.farewell(call.node, call.life, cancel)
         else:
             self._links.send(call.link, cancel)
+
+
+def _ms_since(moment: float, now: float) -> int:
+    return max(1, ceil(min(now - moment, ASKED_AGO_MAX) * 1000))

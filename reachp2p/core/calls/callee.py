@@ -102,6 +102,7 @@ class Callee:
             return
         self._load.on_request(now)
         execution = self.dedupe.find(node, request)
+        may_have_run = execution is not None or self.dedupe.may_have_forgotten(request, now)
         refusal = self._refusal(request)
         if refusal is None and link != LOCAL:
             refusal = self._admission.access_refusal(node, life, request)
@@ -109,7 +110,13 @@ class Callee:
             if execution is not None:
                 self.invocations.follow(execution, link, node, life, request, now)
                 return
-            if request.idempotency_key is not None and self.dedupe.has_refused(node, request):
+            if may_have_run:
+                self._counters.add("calls.key_forgotten")
+                refusal = (
+                    ErrorCode.OUTCOME_UNKNOWN,
+                    "what was done under its idempotency key is forgotten here",
+                )
+            elif request.idempotency_key is not None and self.dedupe.has_refused(node, request):
                 # a copy from a link that its caller has lost
                 refusal = ErrorCode.NODE_LOST, "this very request was refused here before"
             elif self._is_draining:
@@ -130,7 +137,7 @@ class Callee:
             else:
                 self._admit(link, node, life, request, spec, now)
                 return
-        self.invocations.refuse(link, node, life, request, *refusal, now, executed=execution is not None)
+        self.invocations.refuse(link, node, life, request, *refusal, now, executed=may_have_run)
 
     def on_unreadable(self, link: LinkId, node: NodeId, life: Life, call: RejectedCall, now: float) -> None:
         """A request that this version does not understand: certainly not executed, and perhaps another node does."""

@@ -238,6 +238,10 @@ class Caller:
             return  # items are missing; it is told again when the last of them is here
         code = reply.code
         call.reply = reply
+        if call.has_lost_link and reply.executed:
+            call.may_have_run = (
+                True  # by the request that was sent on the lost link, also if this one was refused
+            )
         if code == 0:
             if len(reply.payload) > self._protocol.payload_max:
                 self._ends.end(call, ErrorCode.PAYLOAD_TOO_LARGE, "the reply is larger than the limit", now)
@@ -245,7 +249,7 @@ class Caller:
                 self._ends.end(call, 0, reply.detail, now, reply.content_type, reply.payload)
         elif not reply.executed and code in REFUSALS_WORTH_A_RETRY:
             call.retry_after = None if reply.retry_after_ms is None else reply.retry_after_ms / 1000
-            self._attempts.refused(call, ErrorCode(code), reply.detail, now)
+            self._attempts.over(call, ErrorCode(code), reply.detail, now, executed=False)
         elif code in _LOST_CODES:
             self._attempts.over(call, ErrorCode.NODE_LOST, reply.detail, now, executed=True)
         elif code in _KNOWN_CODES:

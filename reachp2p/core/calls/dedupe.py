@@ -28,6 +28,8 @@ ENDS_BYTES_MAX = 67_108_864
 FOLLOWERS_MAX = 16
 """Requests that wait for the end of one execution, besides the first; a caller repeats a request one at a time."""
 
+ON_ITS_WAY = 20.0
+"""Seconds that a request waits for its link at most (`link_keepalive`): by so much its age may be too small."""
 REFUSALS_MAX = 1_024
 """Requests with keys of which is remembered that they were refused. It matters while a copy of them may be on a lost
 link, which is a matter of seconds."""
@@ -63,6 +65,8 @@ class Dedupe:
         self._refused: dict[tuple[NodeId, bytes], None] = {}
         """What callers were promised not to be executed, by calling node and message id, the oldest first."""
         self._bytes = 0
+        self._forgotten_until = float("-inf")
+        """When the latest of those ends came that are forgotten."""
 
     def __len__(self) -> int:
         return len(self._executions)
@@ -91,6 +95,12 @@ class Dedupe:
                 f"{FOLLOWERS_MAX} requests wait for the end of key {request.idempotency_key!r} already",
             )
         return None
+
+    def may_have_forgotten(self, request: Request, now: float) -> bool:
+        """Whether a request that was sent before may be one whose end is remembered no more."""
+        if not request.asked_ms_ago or request.stream:
+            return False
+        return self._forgotten_until >= now - request.asked_ms_ago / 1000 - ON_ITS_WAY
 
     def has_refused(self, node: NodeId, request: Request) -> bool:
         """Whether the caller of this very request, which has a key, was told that it is not executed."""
@@ -163,6 +173,7 @@ class Dedupe:
         execution = self._ended.pop(key)
         del self._executions[key]
         assert execution.end is not None, "it has ended"
+        self._forgotten_until = max(self._forgotten_until, execution.ended_at)
         size = _size(execution.end)
         self._bytes -= size
         share = self._shares[key[0]]

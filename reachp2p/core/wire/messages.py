@@ -333,7 +333,7 @@ class Request(Message, frozen=True, kw_only=True):
     KEYS: ClassVar[dict[str, int]] = {
         "message_id": 1, "life": 2, "agent": 3, "capability": 4, "remaining_ms": 5, "hops_left": 6, "content_type": 7,
         "payload": 8, "session_id": 9, "idempotency_key": 10, "traceparent": 11, "attempt": 12, "path": 13,
-        "stream": 14, "credit": 15,
+        "stream": 14, "credit": 15, "asked_ms_ago": 17,
     }  # fmt: skip
     message_id: MessageId
     life: Life
@@ -351,6 +351,8 @@ class Request(Message, frozen=True, kw_only=True):
     stream: StreamField = 0
     credit: Window = 0
     """Bytes of result items that may come before the first `StreamCredit`: the caller's window."""
+    asked_ms_ago: Annotated[int, Meta(ge=0, le=86_400_000)] = 0
+    """Not 0: this very request was sent so long ago on a link that is lost since, and may have been executed."""
 
 
 class Reply(Message, frozen=True, kw_only=True):

@@ -55,6 +55,7 @@ def _write_request(request: Request) -> bytes | None:
         or request.path
         or request.stream
         or request.credit
+        or request.asked_ms_ago
         or request.extensions
         or request.hops_left < 0  # `head` writes whole numbers
         or request.remaining_ms < 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reachp2p.core.calls import dedupe, waiting_cancels
-from reachp2p.core.calls.attempts import TRUSTED
+from reachp2p.core.calls.dedupe import KEEP
 from reachp2p.core.calls.hops import HopFilter
 from reachp2p.core.calls.waiting_cancels import WaitingCancelsDue
 from reachp2p.core.commands import Lasting
@@ -148,14 +148,70 @@ def test_if_nobody_else_can_be_asked_the_refusal_is_the_end_and_not_doubt() -> N
     assert nothing_left(a, b)
 
 
-def test_after_minutes_the_instance_may_have_forgotten_so_that_its_refusal_leaves_doubt() -> None:
-    world, a, b, call = unheard(others=1)
-    world.sleep(TRUSTED)
-    b.call(b"its own", timeout=900.0)
+def executed_and_forgotten() -> tuple[World, Node, Node, bytes]:
+    """A call with a key that was executed; its answer was lost with the link, and its end made room for another."""
+    world, a, b = pair()
+    world.node("c").offer()
+    call = a.call(idempotency_key="k", timeout=900.0)
+    world.run()
+    assert [invoke.message_id for invoke in b.invoked] == [call]
+    world.silent.add(b.address)
+    world.lose(a, b)
+    b.finish()
+    b.call(b"its own", idempotency_key="another")
+    world.run()
+    b.finish()
+    world.run()
+    return world, a, b, call
+
+
+def executions(world: World, call: bytes) -> int:
+    return [invoke.message_id for node in world.nodes for invoke in node.invoked].count(call)
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_what_an_instance_has_no_memory_of_is_not_executed_twice(
+    monkeypatch: pytest.MonkeyPatch, refuses: bool
+) -> None:
+    """A request that was sent again was taken for a first one, or refused as one that nobody had executed."""
+    monkeypatch.setattr(dedupe, "ENDS_MAX", 1)
+    world, a, b, call = executed_and_forgotten()
+    if refuses:
+        b.callee.pause(world.now)
+        b.perform()
     world.silent.clear()
     world.sleep(20.0)
     assert a.end_of(call).code == ErrorCode.OUTCOME_UNKNOWN
-    assert world.nodes[2].invoked == []
+    assert executions(world, call) == 1
+    assert b.counters.value("calls.key_forgotten") == (0 if refuses else 1)
+
+
+def test_after_its_time_an_end_is_forgotten_and_leaves_doubt() -> None:
+    world, a, _, call = executed_and_forgotten()
+    world.sleep(KEEP + 1)
+    world.silent.clear()
+    world.sleep(20.0)
+    assert a.end_of(call).code == ErrorCode.OUTCOME_UNKNOWN
+    assert executions(world, call) == 1
+
+
+def test_an_instance_that_has_forgotten_nothing_of_that_time_executes_what_has_never_arrived() -> None:
+    world, a, b = pair()
+    b.call(b"its own", idempotency_key="old")
+    world.run()
+    b.finish()
+    world.sleep(KEEP + 1)
+    a.dial(b)
+    world.run()
+    call = a.call(idempotency_key="k", timeout=60.0)
+    world.silent.add(b.address)
+    world.lose(a, b)
+    world.silent.clear()
+    world.sleep(20.0)
+    assert executions(world, call) == 1
+    b.finish()
+    world.run()
+    assert a.end_of(call).code == 0
 
 
 def test_an_instance_that_is_paused_after_it_has_executed_says_so_when_it_refuses() -> None:
