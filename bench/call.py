@@ -16,7 +16,6 @@ import os
 import platform
 import pstats
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,6 +27,7 @@ from typing import Any
 
 import bare
 import trio
+from processes import child
 
 from reachp2p import Agent, Node
 
@@ -120,22 +120,9 @@ def summary(turns: list[dict[str, Any]]) -> dict[str, Any]:
 
 @asynccontextmanager
 async def other_process(profile: Path | None) -> AsyncIterator[tuple[trio.Process, dict[str, Any]]]:
-    """The callee's process, gone afterwards however the block ends."""
-    command = [sys.executable, __file__, "--as-callee", *([str(profile)] if profile else [])]
-    process = await trio.lowlevel.open_process(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        line = b""
-        with trio.fail_after(20):
-            while not line.endswith(b"\n"):
-                line += await process.stdout.receive_some()
+    """The callee's process, and where it listens."""
+    async with child(__file__, "--as-callee", *([str(profile)] if profile else [])) as (process, line):
         yield process, json.loads(line)
-    finally:
-        with trio.move_on_after(5, shield=True):
-            await process.stdin.aclose()
-            await process.wait()
-        process.kill()
 
 
 async def run(options: argparse.Namespace, profile: Path | None) -> dict[str, Any]:

@@ -13,15 +13,15 @@ import argparse
 import json
 import os
 import platform
-import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from itertools import pairwise
 from typing import Any
 
 import trio
+from processes import PATIENCE, child
 
 from reachp2p import Agent, Node
 
@@ -30,8 +30,6 @@ PERCENTS = (0, 10, 100)
 OFF_BY_MAX = 2.0
 """Points between the share that was announced and the one measured."""
 AT_ONCE = 16
-PATIENCE = 20.0
-"""Seconds until something that should have happened is reported as missing."""
 
 
 def agent_of(name: str, percent: int | None) -> Agent:
@@ -54,20 +52,11 @@ async def instance(name: str, seed: str, percent: int | None) -> None:
             await node.register(agent_of(name, int(line)))
 
 
-@asynccontextmanager
-async def running(name: str, seed: str, percent: int | None) -> AsyncIterator[trio.Process]:
-    """The process of an instance, gone afterwards however the block ends."""
-    process = await trio.lowlevel.open_process(
-        [sys.executable, __file__, "--as-instance", json.dumps([name, seed, percent])], stdin=subprocess.PIPE
-    )
-    try:
-        yield process
-    finally:
-        with trio.move_on_after(5, shield=True):
-            assert process.stdin is not None
-            await process.stdin.aclose()
-            await process.wait()
-        process.kill()
+def running(
+    name: str, seed: str, percent: int | None
+) -> AbstractAsyncContextManager[tuple[trio.Process, str]]:
+    """The process of an instance."""
+    return child(__file__, "--as-instance", json.dumps([name, seed, percent]), speaks=False)
 
 
 async def until(condition: Callable[[], bool], what: str) -> float:
@@ -116,7 +105,7 @@ async def measure(calls: int) -> dict[str, Any]:
         seed = str(node.address)
         for name in ("stable-1", "stable-2"):
             await stack.enter_async_context(running(name, seed, None))
-        canary = await stack.enter_async_context(running("canary", seed, PERCENTS[0]))
+        canary, _ = await stack.enter_async_context(running("canary", seed, PERCENTS[0]))
         await until(lambda: sum(view.agent == AGENT for view in node.agents()) == 3, "all are known")
         assert canary.stdin is not None
         for percent in PERCENTS:

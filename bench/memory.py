@@ -11,21 +11,18 @@ import argparse
 import gc
 import json
 import platform
-import subprocess
 import sys
 import time
 import tracemalloc
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import trio
+from processes import PATIENCE, child
 
 from reachp2p import Agent, Node
 
 PAYLOAD = bytes(300)
 AT_ONCE = 64
-PATIENCE = 20.0
 
 
 def allocated() -> int:
@@ -60,31 +57,10 @@ async def callee() -> None:
         await trio.to_thread.run_sync(sys.stdin.read)
 
 
-@asynccontextmanager
-async def other_process() -> AsyncIterator[str]:
-    """The callee's process, gone afterwards however the block ends; where it listens."""
-    process = await trio.lowlevel.open_process(
-        [sys.executable, __file__, "--as-callee"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        line = b""
-        with trio.fail_after(PATIENCE):
-            while not line.endswith(b"\n"):
-                line += await process.stdout.receive_some()
-        yield line.decode().strip()
-    finally:
-        with trio.move_on_after(5, shield=True):
-            await process.stdin.aclose()
-            await process.wait()
-        process.kill()
-
-
 async def measure(sessions: int, pending: int) -> dict[str, Any]:
     """Both kinds, one after the other."""
     tracemalloc.start()
-    async with other_process() as seed, Node(seeds=[seed]) as node:
+    async with child(__file__, "--as-callee") as (_, seed), Node(seeds=[seed]) as node:
         await node.wait_for("bench.echo")
 
         async def both() -> tuple[int, int]:
