@@ -10,6 +10,7 @@ import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Unpack
 
 from msgspec.structs import replace
@@ -38,10 +39,6 @@ if TYPE_CHECKING:  # naming `Node` loads no event loop
 
 _PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 """The example of the Recommendation."""
-PLAIN_MAX = 256
-"""Queries that are kept; beyond it they are made once more."""
-_PLAIN: dict[str, RouteQuery] = {}
-"""For a capability and nothing else."""
 _SESSION_ID = re.compile("[0-9a-fA-F]{32}")
 
 
@@ -309,15 +306,8 @@ class Calling:
         preferences: Preferences,
     ) -> RouteQuery:
         is_plain = agent is None and tags is None and policy is None and key is None and not preferences
-        if is_plain and type(capability) is str:
-            query = _PLAIN.get(capability)  # as nearly all calls are
-            if query is not None:
-                return query
-            if "@" not in capability:
-                if len(_PLAIN) >= PLAIN_MAX:
-                    _PLAIN.clear()
-                query = _PLAIN[capability] = RouteQuery(capability=capability)
-                return query
+        if is_plain and type(capability) is str and "@" not in capability:
+            return _plain(capability)  # as nearly all calls are
         wishes = check_preferences(preferences, "a call")
         capability = check_optional_text("capability", capability, "text.summarize")
         agent = check_optional_text("agent", agent, "nlp/summarizer")
@@ -352,3 +342,9 @@ def _call_options(
     if idempotency_key is not None:
         options["idempotency_key"] = check_text("idempotency_key", idempotency_key, "order-4711")
     return options
+
+
+@lru_cache(maxsize=256)
+def _plain(capability: str) -> RouteQuery:
+    """The query for a capability and nothing else: one object for all of its calls, of all nodes of the process."""
+    return RouteQuery(capability=capability)

@@ -10,9 +10,8 @@ time and at most 5 min. Then it is HALF_OPEN: one attempt at once, after each su
 successes in a row it is CLOSED, and the first failure opens it again.
 
 What the caller did wrong itself does not count, nor that the instance had no room (`NO_FAILURES`), nor that it did not
-answer within a time in which nobody could (`had_fair_chance`). How many open
-breakers take effect is the pool's matter: a tenth of it and never the last (`pool`). The machine that feeds and asks
-them is `breakers`.
+answer within a time in which nobody could (`had_fair_chance`). How many open breakers take effect is the pool's matter:
+a tenth of it and never the last (`pool`). The machine that feeds and asks them is `breakers`.
 """
 
 from __future__ import annotations
