@@ -43,7 +43,7 @@ async def test_a_node_that_hangs_and_fails_says_so_while_it_is_alive() -> None:
             with pytest.raises(CallFailed):
                 await node.call("text.hangs", timeout=0.05)
             with trio.fail_after(30):
-                while not node.diagnostics()["size.runtime_invocations_overdue"]:  # noqa: ASYNC110
+                while not node.diagnostics()["size.runtime_invocations_overdue"]:  # noqa: ASYNC110 (a counter)
                     await trio.sleep(0.02)
             [member] = node.members()
             assert member.state.name == "ALIVE"

@@ -61,7 +61,7 @@ def sample(closed: Closed) -> Agent:
     def wrong() -> Iterator[int]:
         try:
             yield 1
-            yield "two"  # type: ignore[misc]
+            yield "two"  # type: ignore[misc]  # what is wrong
         finally:
             closed.note()
 

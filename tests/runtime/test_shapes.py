@@ -119,6 +119,6 @@ async def test_many_calls_at_once_wait_for_one_fetch_and_a_tie_is_refused() -> N
         with pytest.raises(CallFailed, match="name a capability, an agent or tags"):
             await right.call(params={"numbers": [1]}, by_shape=False)
         with pytest.raises(ConfigurationInvalid, match="by_shape"):
-            await right.call(params={}, by_shape="yes")  # type: ignore[arg-type]
+            await right.call(params={}, by_shape="yes")  # type: ignore[arg-type]  # what is wrong
     with pytest.raises(ConfigurationInvalid, match="by_shape"):
-        Node(by_shape="yes")  # type: ignore[arg-type]
+        Node(by_shape="yes")  # type: ignore[arg-type]  # what is wrong

@@ -422,7 +422,7 @@ async def test_several_mistakes_are_told_at_once_and_their_number_is_bounded() -
 
 
 def test_of_many_options_the_first_few_are_told() -> None:
-    kind = Literal[tuple(f"option {number:04d}" for number in range(1_000))]  # type: ignore[valid-type]
+    kind = Literal[tuple(f"option {number:04d}" for number in range(1_000))]  # type: ignore[valid-type]  # made here
     check = ParameterCheck(parameters_schema([Parameter(name="kind", type=kind, required=True)]))
     for params in ({"kind": "none"}, {}):
         said = check.mismatch(params)

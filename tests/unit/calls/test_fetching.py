@@ -63,7 +63,7 @@ class Desk:
         )
 
     def ended(self) -> list[int]:
-        return [event.fetch for event in events(self.effects)]  # type: ignore[attr-defined]
+        return [event.fetch for event in events(self.effects)]  # type: ignore[attr-defined]  # all are SchemasFetched
 
 
 @pytest.fixture
