@@ -139,6 +139,7 @@ class Application:
         self._running[invoke.invocation] = invoke
         chance = host.world.chance("handlers", host)
         service_time = handler.draw(chance)
+        host.world.found_work(host, service_time)
         luck = chance.random()
         if luck >= handler.hangs:
             fails = luck < handler.hangs + handler.fails

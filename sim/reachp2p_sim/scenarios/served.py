@@ -46,6 +46,9 @@ class Served:
         self.ends: list[End] = []
         self.started = 0
         """Calls that did not fail at once."""
+        self.works: list[float] = []
+        """Seconds of work of each handler that was run, in the order in which they were."""
+        world.on_work.append(self._on_work)
         Asked.of(world).on_request.append(self._on_request)
         world.on_call.append(self._on_call)
         world.listen(self._on_event, CallEnded)
@@ -57,6 +60,9 @@ class Served:
         else:
             self.started += 1
             self._began[host.index, call] = now
+
+    def _on_work(self, _: Host, seconds: float) -> None:
+        self.works.append(seconds)
 
     def _on_request(self, host: Host, target: Host, request: Request) -> None:
         key = (host.index, request.message_id)
@@ -91,6 +97,10 @@ class Served:
         """How many calls ended at each of these machines, from a moment on."""
         counts = Counter(end.target.index for end in self.ends if end.target is not None and end.at >= since)
         return [counts[host.index] for host in hosts]
+
+    def arrivals(self) -> list[float]:
+        """When the calls were made that have ended, in order."""
+        return sorted(end.at - end.took for end in self.ends)
 
     def times(self, since: float = 0.0) -> list[float]:
         """Seconds that the calls took which ended well, shortest first."""

@@ -21,6 +21,8 @@ class Reports:
         """Called with what each node tells its application."""
         self.on_invoke: list[Callable[[Host, Invoke], None]] = []
         """Called with each handler that a node runs."""
+        self.on_work: list[Callable[[Host, float], None]] = []
+        """Called with the seconds of work that each of these handlers finds to do; those of streams are not told."""
         self.on_call: list[Callable[[Host, RouteQuery, bytes, int], None]] = []
         """Called with each call that a program makes: its query and its id, or the error that it met at once."""
         self.on_process: list[Callable[[Host, str], None]] = []
@@ -45,6 +47,11 @@ class Reports:
         """A node ran a handler."""
         for listener in self.on_invoke:
             listener(host, invoke)
+
+    def found_work(self, host: Host, seconds: float) -> None:
+        """A handler knows how long it will work."""
+        for listener in self.on_work:
+            listener(host, seconds)
 
     def called(self, host: Host, query: RouteQuery, call: bytes, code: int) -> None:
         """A program made a call."""
