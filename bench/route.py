@@ -30,7 +30,8 @@ from reachp2p.core.routing.access import AccessStage, Identity
 from reachp2p.core.routing.breakers import Breakers, BreakerStage
 from reachp2p.core.routing.explain import explain
 from reachp2p.core.routing.instance import CapabilityInfo, InstanceInfo
-from reachp2p.core.routing.load import LoadReport, Loads, LoadStage
+from reachp2p.core.routing.load import Loads, LoadStage
+from reachp2p.core.routing.load_report import LoadReport
 from reachp2p.core.routing.measures import Measures
 from reachp2p.core.routing.policies import BUILT_IN
 from reachp2p.core.routing.router import Router

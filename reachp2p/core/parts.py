@@ -41,8 +41,9 @@ from reachp2p.core.registry.store import RecordStore
 from reachp2p.core.routing.access import AccessStage, Identity
 from reachp2p.core.routing.breakers import Breakers, BreakerStage
 from reachp2p.core.routing.claimed import ClaimStage
-from reachp2p.core.routing.load import Loads, LoadStage, OwnLoad
+from reachp2p.core.routing.load import Loads, LoadStage
 from reachp2p.core.routing.measures import Measures
+from reachp2p.core.routing.own_load import OwnLoad
 from reachp2p.core.routing.places import Places, write_coordinate
 from reachp2p.core.routing.policies import BUILT_IN
 from reachp2p.core.routing.policy import PolicyFactory

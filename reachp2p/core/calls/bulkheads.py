@@ -55,6 +55,14 @@ class Bulkheads:
             queue=bulkhead.queue_limit,
         )
 
+    def by_agent(self) -> list[tuple[str, int, int]]:
+        """How many handlers of each agent run, and how many requests wait for it, where any do."""
+        sums: dict[str, tuple[int, int]] = {}
+        for (agent, _), bulkhead in self._bulkheads.items():
+            running, waiting = sums.get(agent, (0, 0))
+            sums[agent] = (running + bulkhead.running, waiting + len(bulkhead.queue))
+        return [(agent, running, waiting) for agent, (running, waiting) in sums.items()]
+
     def may_start(self, bulkhead: Bulkhead) -> bool:
         """Whether a new request need not wait."""
         return bulkhead.has_place and not bulkhead.queue and self.running < self._max

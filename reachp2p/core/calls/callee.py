@@ -27,7 +27,7 @@ from reachp2p.core.effects import CancelInvoke, Effects
 from reachp2p.core.ids import Life, LinkId, NodeId
 from reachp2p.core.links.outputs import LinkDown
 from reachp2p.core.links.table import Links
-from reachp2p.core.routing.load import OwnLoad
+from reachp2p.core.routing.own_load import OwnLoad
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
 from reachp2p.core.views import BulkheadView
@@ -68,6 +68,7 @@ class Callee:
         self._counters = counters
         self._load = OwnLoad(is_told=False) if load is None else load
         self._load.numbers = self._numbers
+        self._load.agents = self._loads
         self._admission = Admission(protocol, own_life, agents, tokens, offered_by, counters)
         self.invocations = Invocations(
             protocol,
@@ -336,6 +337,10 @@ class Callee:
     def _numbers(self) -> tuple[int, int]:
         """How many handlers run, and how many requests wait."""
         return self.invocations.bulkheads.running, self.invocations.bulkheads.queued
+
+    def _loads(self) -> list[tuple[str, int, int]]:
+        """The same of each agent with any, if there are several."""
+        return self.invocations.bulkheads.by_agent() if len(self._agents) > 1 else []
 
     def gauges(self) -> dict[str, int]:
         """The sizes of what is bounded, by name."""

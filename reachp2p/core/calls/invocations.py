@@ -39,7 +39,7 @@ from reachp2p.core.counters import Counters
 from reachp2p.core.effects import CancelInvoke, Effects, Invoke
 from reachp2p.core.ids import Life, LinkId, NodeId
 from reachp2p.core.links.table import Links
-from reachp2p.core.routing.load import OwnLoad
+from reachp2p.core.routing.own_load import OwnLoad
 from reachp2p.core.settings import Protocol
 from reachp2p.core.timers import Timers
 from reachp2p.core.wire.messages import LOAD_EXTENSION, Reply, Request

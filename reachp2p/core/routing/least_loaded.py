@@ -91,7 +91,7 @@ def is_better(left: Instance, right: Instance, measures: Measures, now: float) -
     ):
         if busy_left != busy_right:
             return busy_left < busy_right
-        return told_left.report.requests + told_left.sent < told_right.report.requests + told_right.sent
+        return told_left.requests_at(left.key[1]) < told_right.requests_at(right.key[1])
     peak_left = None if sent_left is None else sent_left.peak
     peak_right = None if sent_right is None else sent_right.peak
     if (
@@ -112,9 +112,11 @@ def words(instance: Instance, measures: Measures, now: float) -> str:
     parts = [f"{0 if sent is None else sent.in_flight} in flight"]
     if told is not None:
         age = now - told.heard_at
-        since = f" and {told.sent} sent since" if told.sent else ""
+        agent = instance.key[1]
+        sent_since = told.sent.get(agent, 0)
+        since = f" and {sent_since} sent since" if sent_since else ""
         stale = "" if _is_fresh(told, sent, now) else ", too old to count"
-        parts.append(f"{told.report.requests} reported {age:.1f} s ago{since}{stale}")
+        parts.append(f"{told.report.of(agent).requests} reported {age:.1f} s ago{since}{stale}")
     if sent is not None and sent.peak is not None:
         parts.append(f"peak {sent.peak * 1000:.3g} ms")
     return ", ".join(parts)

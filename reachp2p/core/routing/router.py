@@ -149,7 +149,7 @@ class Router:
         pick.traffic = traffic = self.measures.traffic.of(instance)
         pick.started_at = now
         traffic.in_flight += 1
-        self.measures.loads.on_sent(instance.key[0])
+        self.measures.loads.on_sent(instance.key)
         if pick.policy is not None and pick.choice is not None:
             pick.policy.on_started(pick.choice, instance)
         if self._breakers is not None:

@@ -23,8 +23,9 @@ from reachp2p.core.counters import Counters
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import Life, NodeId
 from reachp2p.core.routing.instance import CapabilityInfo, InstanceInfo
-from reachp2p.core.routing.load import Loads, LoadStage, OwnLoad
+from reachp2p.core.routing.load import Loads, LoadStage
 from reachp2p.core.routing.measures import Measures
+from reachp2p.core.routing.own_load import OwnLoad
 from reachp2p.core.routing.pick import Pick
 from reachp2p.core.routing.router import Router
 from reachp2p.core.routing.stages import STAGES

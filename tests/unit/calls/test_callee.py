@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from reachp2p.core.commands import InvokeResult
+from reachp2p.core.commands import InvokeResult, RouteQuery
 from reachp2p.core.ids import LinkId
 from reachp2p.core.settings import Protocol
 from reachp2p.core.wire.messages import Cancel, Reply, Request
@@ -521,6 +521,37 @@ def test_handlers_that_their_callers_cancel_took_so_long_at_least() -> None:
     report = b.load.report(world.now + 1.0)
     assert report is not None
     assert (report.in_flight, report.p95) == (0, pytest.approx(2.0))
+
+
+def test_a_node_with_several_agents_tells_which_of_them_are_busy() -> None:
+    world = World()
+    world.tells_load = True
+    a, b = world.node("a"), world.node("b")
+    b.offer(concurrency=2)
+    for _ in range(3):
+        a.call()
+    world.run()
+    only = b.load.report(world.now)
+    assert only is not None
+    assert (only.in_flight, only.queued, only.agents) == (2, 1, ())
+    b.offer(agent="test/other", capability="test.other")
+    b.offer(agent="test/idle", capability="test.idle")
+    a.call(query=RouteQuery(capability="test.other"))
+    world.run()
+    report = b.load.report(world.now)
+    assert report is not None
+    assert (report.in_flight, report.queued) == (3, 1)
+    loads = [report.of(name) for name in (AGENT, "test/other", "test/idle")]
+    assert [(load.in_flight, load.queued) for load in loads] == [(2, 1), (1, 0), (0, 0)]
+    assert len(report.agents) == 2
+    for number in list(b.running):
+        b.finish(number)
+    world.run()
+    for number in list(b.running):
+        b.finish(number)
+    idle = b.load.report(world.now)
+    assert idle is not None
+    assert (idle.in_flight, idle.queued, idle.agents) == (0, 0, ())
 
 
 def test_handlers_that_run_when_their_agent_is_offered_anew_count_for_its_concurrency() -> None:

@@ -32,7 +32,7 @@ from reachp2p.core.ids import Address, Life, NodeId
 from reachp2p.core.links.outputs import CallRejected, LinkDown, LinkMessage, LinkOutput, LinkUp
 from reachp2p.core.routing.failure import RouteFailed
 from reachp2p.core.routing.instance import CapabilityInfo, Instance, InstanceInfo
-from reachp2p.core.routing.load import OwnLoad
+from reachp2p.core.routing.own_load import OwnLoad
 from reachp2p.core.routing.pick import Pick
 from reachp2p.core.routing.rules import RulesInForce
 from reachp2p.core.routing.table import RoutingTable

@@ -10,7 +10,7 @@ import pytest
 
 from reachp2p.core.routing.explain import explain
 from reachp2p.core.routing.least_loaded import STALE_AFTER, is_better, two_of
-from reachp2p.core.routing.load import LoadReport
+from reachp2p.core.routing.load_report import LoadReport
 from tests.unit.routing.conftest import FIRST, Desk
 
 
@@ -32,7 +32,7 @@ class Pair(Desk):
         loads = self.router.measures.loads
         sequence = len(loads.entries) + 1
         loads.on_report(self.node(number), FIRST, LoadReport(sequence, busy, 0, p95).write(), at)
-        loads.entries[self.node(number)].sent = sent
+        loads.entries[self.node(number)].sent = {"nlp/summarizer": sent} if sent else {}
 
     def better(self, now: float = 0.0) -> list[int]:
         """The better one; both if neither is."""

@@ -13,20 +13,19 @@ from reachp2p.core.counters import Counters
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import COUNTER_MAX, Life
 from reachp2p.core.routing import load as module
+from reachp2p.core.routing import own_load
 from reachp2p.core.routing.failure import RouteFailed
-from reachp2p.core.routing.load import (
-    OVER_MAX,
-    P95_AGE,
+from reachp2p.core.routing.load import OVER_MAX, LoadDue, Loads, LoadStage
+from reachp2p.core.routing.load_report import (
+    AGENTS_TOLD,
     SECONDS_MAX,
-    TOLD_FOR,
-    LoadDue,
+    AgentLoad,
     LoadReport,
-    Loads,
-    LoadStage,
-    OwnLoad,
+    agent_hash,
     read_report,
 )
 from reachp2p.core.routing.measures import Measures
+from reachp2p.core.routing.own_load import P95_AGE, TOLD_FOR, OwnLoad
 from reachp2p.core.routing.router import Router
 from reachp2p.core.routing.stages import STAGES, Selector
 from reachp2p.core.routing.table import RoutingTable
@@ -40,6 +39,10 @@ reports = st.builds(
     queued=st.integers(0, 2**31),
     p95=st.integers(0, 86_400_000_000).map(lambda n: n / 1e6),
     cpu=st.none() | st.integers(0, 100),
+    agents=st.lists(
+        st.builds(AgentLoad, st.integers(0, 2**32 - 1), st.integers(0, 2**31), st.integers(0, 2**31)),
+        max_size=AGENTS_TOLD,
+    ).map(tuple),
 )
 
 
@@ -79,6 +82,12 @@ def test_a_report_is_read_as_it_was_written(report: LoadReport) -> None:
         [],
         [1, 2, 3, 4],
         [1, 2, 3, 4, 5, 6],
+        [1, 2, 3, 4, 5, [6]],
+        [1, 2, 3, 4, 5, [[6, 7]]],
+        [1, 2, 3, 4, 5, [[2**32, 7, 8]]],
+        [1, 2, 3, 4, 5, [[6, 7, 2**40]]],
+        [1, 2, 3, 4, 5, [[6, True, 8]]],
+        [1, 2, 3, 4, 5, [[6, 7, 8]] * 5],
         [-1, 0, 0, 0, 0],
         [1, 2.0, 0, 0, 0],
         [True, 0, 0, 0, 0],
@@ -184,9 +193,9 @@ def test_own_sends_since_the_report_are_counted() -> None:
     world.told(1, 1)
     for _ in range(3):
         world.router.start(world.router.route(world.query()), 0.0)
-    assert world.loads.entries[world.node(1)].sent == 3
+    assert world.loads.entries[world.node(1)].sent == {"nlp/summarizer": 3}
     world.told(1, 2)
-    assert world.loads.entries[world.node(1)].sent == 0
+    assert world.loads.entries[world.node(1)].sent == {}
 
 
 def test_whoever_is_no_member_any_more_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,7 +287,7 @@ def test_nobody_is_told_unless_the_settings_say_so() -> None:
 
 
 def test_replies_to_one_node_bring_a_report_each_millisecond_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TOLD_MAX", 2)
+    monkeypatch.setattr(own_load, "TOLD_MAX", 2)
     own = OwnLoad(is_told=True)
     own.on_request(0.0)
     one, two, three = (Desk.node(number) for number in (1, 2, 3))
@@ -290,6 +299,80 @@ def test_replies_to_one_node_bring_a_report_each_millisecond_at_most(monkeypatch
     assert own.report_to(three, 0.002) is not None
     assert own.report_to(one, 0.002) is not None, "beyond the bound all are forgotten, and told once more"
     assert OwnLoad(is_told=False).report_to(one, 9.0) is None
+
+
+def part(agent: str, in_flight: int, queued: int) -> AgentLoad:
+    return AgentLoad(agent_hash(agent), in_flight, queued)
+
+
+def test_what_a_later_version_tells_besides_is_not_read() -> None:
+    assert read_report([*LoadReport(7, 1, 2).write(), [[5, 1, 2]], "more"]) == LoadReport(
+        7, 1, 2, agents=(AgentLoad(5, 1, 2),)
+    )
+
+
+def test_each_agent_of_a_node_has_its_own_part_of_the_load() -> None:
+    report = LoadReport(1, 5, 9, agents=(part("a/busy", 3, 9), part("a/other", 2, 0)))
+    assert (report.of("a/busy").requests, report.of("a/other").requests, report.of("a/idle").requests) == (
+        12,
+        2,
+        0,
+    )
+    assert LoadReport(1, 5, 9).of("a/only").requests == 14
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=AGENTS_TOLD, max_size=12))
+def test_an_agent_that_is_not_told_has_no_more_than_is_left_and_never_more_than_those_that_are(
+    loads: list[tuple[int, int]],
+) -> None:
+    own = OwnLoad(is_told=True)
+    own.on_request(0.0)
+    own.numbers = lambda: (sum(running for running, _ in loads), sum(waiting for _, waiting in loads))
+    own.agents = lambda: [(f"a/{number}", *load) for number, load in enumerate(loads) if any(load)]
+    report = own.report(0.0)
+    assert report is not None
+    assert read_report(report.write()) == report
+    told = {each.agent for each in report.agents}
+    assert len(told) == min(AGENTS_TOLD, sum(any(load) for load in loads))
+    for number, (running, waiting) in enumerate(loads):
+        name = f"a/{number}"
+        its = report.of(name)
+        if agent_hash(name) in told or not any(loads[number]):
+            assert len(told) == AGENTS_TOLD or (its.in_flight, its.queued) == (running, waiting)
+        assert (its.in_flight, its.queued) >= (0, 0)
+        if agent_hash(name) not in told and told:
+            assert its.in_flight <= report.in_flight - sum(each.in_flight for each in report.agents)
+            assert its.queued <= report.queued - sum(each.queued for each in report.agents)
+            assert max(its.in_flight, its.queued) <= report.agents[-1].requests
+
+
+def test_the_full_queue_of_one_agent_keeps_no_other_of_its_node_from_being_asked() -> None:
+    world = Busy(2)
+    world.offer(1, "nlp/translator", "text.translate")
+    full, free = part("nlp/translator", 8, 100), part("nlp/summarizer", 1, 0)
+    world.told(1, 1, in_flight=9, queued=100, agents=(full, free))
+    assert world.routable("text.translate") == []
+    assert world.routable("text.summarize") == [1, 2]
+    with pytest.raises(RouteFailed, match=r"1 overloaded: 100 waiting"):
+        world.router.pick(world.query("text.translate"))
+    world.told(1, 2, in_flight=9, queued=90, agents=(part("nlp/translator", 8, 90), free))
+    assert world.routable("text.translate") == [], "not far enough below"
+    world.told(1, 3, in_flight=9, queued=89, agents=(part("nlp/translator", 8, 89), free))
+    assert world.routable("text.translate") == [1]
+    world.told(1, 4, in_flight=9, queued=100, agents=(full, free))
+    assert world.counters.value("load.full") == 2
+    world.sleep(OVER_MAX)
+    assert world.routable("text.translate") == [1], "nobody has heard from it since"
+
+
+def test_what_was_sent_to_one_agent_is_no_load_of_another() -> None:
+    world = Busy(1)
+    world.offer(1, "nlp/translator", "text.translate")
+    world.told(1, 1, in_flight=2, agents=(part("nlp/translator", 2, 0),))
+    for _ in range(3):
+        world.router.start(world.router.route(world.query()), 0.0)
+    load = world.loads.entries[world.node(1)]
+    assert (load.requests_at("nlp/summarizer"), load.requests_at("nlp/translator")) == (3, 2)
 
 
 @given(

@@ -18,7 +18,8 @@ import pytest
 
 from reachp2p.core.commands import RouteQuery
 from reachp2p.core.counters import Counters
-from reachp2p.core.routing.load import LoadReport, Loads
+from reachp2p.core.routing.load import Loads
+from reachp2p.core.routing.load_report import LoadReport
 from reachp2p.core.routing.measures import Measures
 from reachp2p.core.routing.pick import Pick
 from reachp2p.core.routing.router import Router
