@@ -26,6 +26,10 @@ class Commanded(Frame):
         """How much of the processors that this node may use it uses, as its driver measures; None: not known."""
         self._parts.own_load.cpu = None if percent is None else max(0, min(100, percent))
 
+    def set_overdue(self, handlers: int) -> None:
+        """How many handlers go on although their calls have ended and they were cancelled, as its driver counts."""
+        self._parts.own_load.overdue = max(0, handlers)
+
     def set_seeds(self, addresses: Sequence[Address], now: float) -> None:
         """The seed addresses as resolved now; they are contacted until one answers, and for ever after, slowly."""
         self._parts.contacts.set_seeds(addresses, now)

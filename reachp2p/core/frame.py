@@ -118,6 +118,7 @@ class Frame:
     def _lagged(self, seconds: float, now: float) -> None:
         parts = self._parts
         parts.counters.add("lag.noticed")
+        parts.own_load.on_late(now)
         parts.health.worse()
         parts.detector.on_lag(seconds, now)
         parts.links.on_lag(seconds)

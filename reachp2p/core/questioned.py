@@ -46,11 +46,11 @@ class Questioned(Frame):
 
     def members(self) -> list[MemberView]:
         """All members in NodeId order, this node included."""
-        return self._questions.members()
+        return self._questions.members(self._now)
 
     def agents(self) -> list[AgentView]:
         """All instances, by agent id and NodeId."""
-        return self._questions.agents()
+        return self._questions.agents(self._now)
 
     def explain(self, query: RouteQuery) -> Explanation:
         """Why a call with this query would go where it would go; changes nothing."""

@@ -16,10 +16,22 @@ from reachp2p.core.registry.record import view_of
 from reachp2p.core.ring.placement import InstanceKey
 from reachp2p.core.routing.explain import explain, what_if
 from reachp2p.core.routing.failure import RouteFailed, no_candidate
+from reachp2p.core.routing.load_report import agent_hash
 from reachp2p.core.routing.rule_text import decisions
 from reachp2p.core.routing.stages import Selector
+from reachp2p.core.routing.troubles import Troubles
 from reachp2p.core.routing.unnamed import how_named, named
 from reachp2p.core.views import AgentView, Explanation, MemberView
+
+NO_TROUBLES = Troubles()
+
+
+def ailing(view: AgentView, troubles: Troubles, told_at: float | None) -> AgentView:
+    """The view of an agent with what ails it; `told_at` is None if its node has told nothing."""
+    if told_at is None:
+        return view
+    its = troubles.of(agent_hash(view.agent))
+    return msgspec.structs.replace(view, failed=its.failed, stopped=its.stopped, told_at=told_at)
 
 
 class Questions:
@@ -35,10 +47,10 @@ class Questions:
             return MemberState.LEFT, False
         return MemberState.ALIVE, phase in (Phase.PAUSED, Phase.FENCING)
 
-    def members(self) -> list[MemberView]:
+    def members(self, now: float) -> list[MemberView]:
         """All members in NodeId order, this node included once its life is open."""
         views = [self._view(member) for member in self._parts.table]
-        own = self._own_view()
+        own = self._own_view(now)
         if own is not None:
             views.append(own)
             views.sort(key=lambda view: view.node)
@@ -46,6 +58,7 @@ class Questions:
 
     def _view(self, member: Member) -> MemberView:
         fact = member.head.fact
+        troubles, told_at = self._told(member)
         return MemberView(
             node=member.node,
             name=fact.name,
@@ -61,12 +74,23 @@ class Questions:
             rtt=member.rtt,
             linked=self._parts.links.link_to(member.node) is not None,
             refused=member.refused,
+            late=troubles.late,
+            overdue=troubles.overdue,
+            told_at=told_at,
         )
 
-    def _own_view(self) -> MemberView | None:
+    def _told(self, member: Member) -> tuple[Troubles, float | None]:
+        """What ails a member, as it has told in its present life, and when it did."""
+        load = self._parts.loads.entries.get(member.node)
+        if load is None or load.life != member.life:
+            return NO_TROUBLES, None
+        return load.report.troubles or NO_TROUBLES, load.heard_at
+
+    def _own_view(self, now: float) -> MemberView | None:
         own = self._parts.own
         if own.life is None:
             return None
+        troubles = self._parts.own_load.troubles(now) or NO_TROUBLES
         return MemberView(
             node=own.node,
             name=own.name,
@@ -82,24 +106,29 @@ class Questions:
             rtt=None,
             linked=False,
             refused=False,
+            late=troubles.late,
+            overdue=troubles.overdue,
+            told_at=now,
         )
 
-    def agents(self) -> list[AgentView]:
+    def agents(self, now: float) -> list[AgentView]:
         """All instances, by agent id and NodeId."""
         parts = self._parts
         views: list[AgentView] = []
         for member in parts.table:
             name = member.head.fact.name
+            troubles, told_at = self._told(member)
             views += [
-                view_of(r.fact, name, member.state)
+                ailing(view_of(r.fact, name, member.state), troubles, told_at)
                 for r in parts.store.records(member.node)
                 if not r.fact.withdrawn and r.fact.agent != SUBSCRIPTIONS
             ]
         if parts.own.life is not None:
             state = self.own_state()[0]
             own = parts.store.records(parts.own.node)
+            troubles = parts.own_load.troubles(now) or NO_TROUBLES
             views += [
-                view_of(r.fact, parts.own.name, state)
+                ailing(view_of(r.fact, parts.own.name, state), troubles, now)
                 for r in own
                 if not r.fact.withdrawn and r.fact.agent != SUBSCRIPTIONS
             ]

@@ -26,6 +26,12 @@ class MemberView(msgspec.Struct, frozen=True, kw_only=True):
     linked: bool
     refused: bool
     """Its process answered by refusal: it is skipped by routing before it is DEAD."""
+    late: int = 0
+    """How often its event loop was late in the minute before `told_at`."""
+    overdue: int = 0
+    """Handlers that went on then although they were cancelled."""
+    told_at: float | None = None
+    """When it has told what ails it, or that nothing does; None: never in this life."""
 
 
 class CapabilityView(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +79,12 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     """Of an exclusive agent: the epoch that this instance claims, 0 if it stands by; None if it is not exclusive."""
     topics: tuple[str, ...] = ()
     """Patterns of the events that it handles."""
+    failed: int = 0
+    """Handlers of it that failed in the minute before `told_at`, through no fault of their callers."""
+    stopped: int = 0
+    """Handlers of it that their deadlines ended then."""
+    told_at: float | None = None
+    """When its node has told that, or that there are none; None: never in this life."""
 
 
 class CandidateView(msgspec.Struct, frozen=True, kw_only=True):

@@ -279,7 +279,8 @@ class _Server:
         }
 
     async def _agents(self, args: Args) -> Any:
-        return {"agents": [agent_object(view) for view in self._node.agents()]}
+        now = trio.current_time()
+        return {"agents": [agent_object(view, now) for view in self._node.agents()]}
 
     async def _call(self, args: Args) -> Any:
         begun = trio.current_time()

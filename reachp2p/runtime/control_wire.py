@@ -105,7 +105,7 @@ def error_object(error: ReachError) -> dict[str, Any]:
 
 
 def member_object(view: MemberView, now: float) -> dict[str, Any]:
-    """One member; `since` is seconds ago."""
+    """One member; `since` is seconds ago, and so is `told`, when it has told what ails it."""
     return {
         "node": view.node.hex(),
         "name": view.name,
@@ -122,11 +122,18 @@ def member_object(view: MemberView, now: float) -> dict[str, Any]:
         "rtt_ms": None if view.rtt is None else round(view.rtt * 1_000, 3),
         "linked": view.linked,
         "refused": view.refused,
+        "late": view.late,
+        "overdue": view.overdue,
+        "told": _ago(view.told_at, now),
     }
 
 
-def agent_object(view: AgentView) -> dict[str, Any]:
-    """One instance of an agent."""
+def _ago(at: float | None, now: float) -> float | None:
+    return None if at is None else round(max(0.0, now - at), 3)
+
+
+def agent_object(view: AgentView, now: float) -> dict[str, Any]:
+    """One instance of an agent; `told` is how many seconds ago its node has told what ails it."""
     return {
         "agent": view.agent,
         "node": view.node.hex(),
@@ -143,6 +150,9 @@ def agent_object(view: AgentView) -> dict[str, Any]:
         "candidate_percent": view.candidate_percent,
         "claim_epoch": view.claim_epoch,
         "topics": list(view.topics),
+        "failed": view.failed,
+        "stopped": view.stopped,
+        "told": _ago(view.told_at, now),
         "capabilities": [
             {
                 "name": one.name,

@@ -404,7 +404,7 @@ class Node(Calling, Publishing, Tracing, Governed):
                 "size.runtime_link_bytes": outlets.links.queued_bytes,
                 "size.runtime_storage_queue": outlets.storage.waiting,
                 "size.runtime_invocations": outlets.handlers.running,
-                "size.runtime_invocations_overdue": outlets.handlers.overdue,
+                "size.runtime_invocations_overdue": self._overdue(),
                 "size.runtime_calls": len(self._calls),
                 "size.runtime_subscriptions": len(self._subscriptions),
             }
@@ -472,7 +472,11 @@ class Node(Calling, Publishing, Tracing, Governed):
         from reachp2p.runtime.processor import tell_engine
 
         task_status.started()
-        await tell_engine(self._driver.engine)
+        await tell_engine(self._driver.engine, self._overdue)
+
+    def _overdue(self) -> int:
+        outlets = self._lifetime.outlets
+        return 0 if outlets is None else outlets.handlers.overdue
 
     async def _sample_routable(self, *, task_status: TaskStatus[None]) -> None:
         task_status.started()

@@ -1,4 +1,5 @@
-"""How busy the processors are with this process, for the load that a node tells (docs/protocol/routing.md).
+"""What a driver measures for the load that a node tells (docs/protocol/routing.md): how busy the processors are with
+this process, and how many handlers outlive their calls.
 
 An event loop is one thread, so it is at its limit when it uses one processor, however many there are; handlers in
 threads and other processes of native code may use them all. The busier of the two counts.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 
 import trio
 
@@ -37,12 +39,13 @@ class Processor:
         return min(100, round(100 * part))
 
 
-async def tell_engine(engine: Engine) -> None:
-    """Measure the thread of the event loop for ever."""
+async def tell_engine(engine: Engine, overdue: Callable[[], int]) -> None:
+    """Measure the thread of the event loop for ever; `overdue` counts handlers that go on after their calls."""
     processor = Processor()
     while True:
         await trio.sleep(INTERVAL)
         engine.set_cpu(processor.percent())
+        engine.set_overdue(overdue())
 
 
 def _times() -> tuple[float, float, float]:

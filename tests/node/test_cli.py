@@ -624,7 +624,8 @@ def test_a_reader_that_has_gone_is_no_traceback() -> None:
 def member(name: str, state: str, since: float, **fields: Any) -> dict[str, Any]:
     return {
         "node": "ab" * 32, "name": name, "self": False, "state": state, "epoch": 1, "incarnation": 0, "since": since,
-        "rtt_ms": None, "addresses": ["127.0.0.1:1"], "zone": "", "refused": False, "agents": [], **fields,
+        "rtt_ms": None, "addresses": ["127.0.0.1:1"], "zone": "", "refused": False, "agents": [],
+        "late": 0, "overdue": 0, "told": None, **fields,
     }  # fmt: skip
 
 

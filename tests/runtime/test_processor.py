@@ -34,11 +34,16 @@ def test_it_measures() -> None:
 @pytest.mark.trio
 async def test_the_engine_is_told_again_and_again(autojump_clock: MockClock) -> None:
     told: list[int | None] = []
+    overdue: list[int] = []
 
     class Engine:
         def set_cpu(self, percent: int | None) -> None:
             told.append(percent)
 
+        def set_overdue(self, handlers: int) -> None:
+            overdue.append(handlers)
+
     with trio.move_on_after(5 * INTERVAL + 0.1):
-        await tell_engine(Engine())  # type: ignore[arg-type]
+        await tell_engine(Engine(), lambda: 3)  # type: ignore[arg-type]
     assert len(told) == 5
+    assert overdue == [3] * 5

@@ -29,6 +29,12 @@ TROUBLES = (
 )
 """What probes do not show: a node answers them while its handlers hang or fail. Counter or size, and words for it."""
 
+MEMBER_AILMENTS = (("late", "late {} times"), ("overdue", "handlers overdue: {}"))
+AGENT_AILMENTS = (("failed", "{} failed"), ("stopped", "{} timed out"))
+"""What a node tells of itself beside its load. Key of its object, and words for a state."""
+TOLD_SHOWN = 120.0
+"""Seconds after which what a node has told of the minute before is no news."""
+
 
 def is_news(member: Mapping[str, Any]) -> bool:
     """Whether a table shows this member unless all are asked for. Each short program leaves one behind that is LEFT for
@@ -43,7 +49,7 @@ def members_table(members: Sequence[Mapping[str, Any]], width: int) -> Fitted:
         Column(""),
         Column("name"),
         Column("node", importance=5),
-        Column("state"),
+        Column("state", flexible=7),
         Column("epoch", importance=4, right=True),
         Column("inc", importance=1, right=True),
         Column("for", importance=6, right=True),
@@ -57,7 +63,7 @@ def members_table(members: Sequence[Mapping[str, Any]], width: int) -> Fitted:
             "*" if member["self"] else "",
             member["name"],
             member["node"][:8],
-            state(member["state"], "refused" if member["refused"] else ""),
+            state(member["state"], _ailments(member, MEMBER_AILMENTS)),
             str(member["epoch"]),
             str(member["incarnation"]),
             duration(member["since"]),
@@ -69,6 +75,14 @@ def members_table(members: Sequence[Mapping[str, Any]], width: int) -> Fitted:
         for member in sorted(members, key=_place)
     ]
     return Fitted(columns, rows, width)
+
+
+def _ailments(shown: Mapping[str, Any], ailments: Sequence[tuple[str, str]]) -> str:
+    """What ails a member or an agent although it may well answer probes; empty if nothing is known to."""
+    parts = ["refused"] if shown.get("refused") else []
+    if shown["told"] is not None and shown["told"] <= TOLD_SHOWN:
+        parts += [words.format(shown[name]) for name, words in ailments if shown[name]]
+    return ", ".join(parts)
 
 
 def _place(member: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -114,7 +128,7 @@ def agents_table(agents: Sequence[Mapping[str, Any]], width: int) -> Fitted:
         Column("version", importance=3),
         Column("capabilities", flexible=24),
         Column("node"),
-        Column("state", importance=4),
+        Column("state", importance=4, flexible=7),
         Column("tags", importance=2, flexible=24),
         Column("weight", importance=1, right=True),
     ]
@@ -124,7 +138,7 @@ def agents_table(agents: Sequence[Mapping[str, Any]], width: int) -> Fitted:
             agent["version"],
             ", ".join(one["name"] for one in agent["capabilities"]),
             agent["node_name"],
-            state(agent["state"]),
+            state(agent["state"], _ailments(agent, AGENT_AILMENTS)),
             " ".join(f"{key}={value}" for key, value in sorted(agent["tags"].items())),
             f"{agent['weight']:g}",
         )
@@ -220,7 +234,7 @@ def rules_table(history: Sequence[Mapping[str, Any]], now: float, width: int) ->
 
 def state(name: str, addition: str = "") -> Text:
     """A member's state in its colour."""
-    return Text(f"{name} {addition}".rstrip(), style=STYLES.get(name, ""))
+    return Text(f"{name}, {addition}" if addition else name, style=STYLES.get(name, ""))
 
 
 def duration(seconds: float) -> str:

@@ -37,6 +37,10 @@ from reachp2p.errors import ErrorCode
 
 _NO_TOKENS: Mapping[str, int] = {}
 
+NEARLY_OVER = 0.05
+NEARLY_OVER_PART = 0.1
+"""Seconds, or part of the time that a handler was given: with so little left, its caller cancels it for being slow."""
+
 
 class Callee:
     """What comes in for the serving side, and what it is told to do. Keeps nothing but whether it serves at all."""
@@ -174,6 +178,8 @@ class Callee:
         self.invocations.finish(invocation, InvocationInput.RETURNED)
         if invocation.begun_at is not None and not invocation.request.stream:
             self._load.on_served(now - invocation.begun_at)
+        if result.code and not result.caller_fault:
+            self._load.on_failed(invocation.request.agent, now)
         self._counters.add("calls.served" if result.code == 0 else f"calls.serving_failed.{int(result.code)}")
         self.invocations.answer(
             invocation, reply_with(invocation.request.message_id, result, self._protocol.payload_max), now
@@ -225,6 +231,8 @@ class Callee:
         was_running = invocation.state is InvocationState.RUNNING
         if was_running:
             self._cut_short(invocation, now)
+            if code is ErrorCode.CANCELLED and _is_out_of_time(invocation, now):
+                self._load.on_stopped(invocation.request.agent, now)
         self.invocations.drop(invocation, why)
         self._hops.served(invocation, code, why, now, None)
         end = cancelled(invocation.request.message_id, executed=was_running)
@@ -253,6 +261,7 @@ class Callee:
         if invocation.state is InvocationState.RUNNING:
             self._effects.add(CancelInvoke(invocation.number, "its deadline has passed"))
             self._cut_short(invocation, now)
+            self._load.on_stopped(invocation.request.agent, now)
         self.invocations.finish(invocation, InvocationInput.EXPIRED)
         self._counters.add("calls.serving_failed.1401")
         reply = Reply(
@@ -419,3 +428,9 @@ class Callee:
         reply = Reply(message_id=message_id, code=code, detail=detail, executed=was_running, items=items)
         self.invocations.reply(invocation, reply, now)
         self.invocations.start_waiting(now)
+
+
+def _is_out_of_time(invocation: Invocation, now: float) -> bool:
+    """Whether its caller cancels it because its time is over there: messages are under way, and clocks differ."""
+    left, given = invocation.deadline - now, invocation.deadline - (invocation.begun_at or 0.0)
+    return left <= max(NEARLY_OVER, NEARLY_OVER_PART * given)

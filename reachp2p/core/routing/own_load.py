@@ -1,4 +1,4 @@
-"""What a node tells of its own load: what runs, what waits, how long handlers take, how busy the processors are."""
+"""What a node tells of itself: what runs, waits and ails it, how long handlers take, how busy the processors are."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from math import ceil
 
 from reachp2p.core.ids import NodeId
 from reachp2p.core.routing.load_report import AGENTS_TOLD, SECONDS_MAX, AgentLoad, LoadReport, agent_hash
+from reachp2p.core.routing.troubles import AgentTroubles, Lately, Troubles
 
 SERVED_MAX = 128
 """Durations that the 95th percentile is taken of."""
@@ -38,6 +39,9 @@ class OwnLoad:
         """When each of those that ask was told last."""
         self.cpu: int | None = None
         """Percent of the processors that this node may use, measured by its driver."""
+        self.overdue = 0
+        """Handlers that go on although they were cancelled, counted by the driver."""
+        self._failed, self._stopped, self._late = Lately(), Lately(), Lately()
         self.numbers: Callable[[], tuple[int, int]] = lambda: (0, 0)
         """Handlers that run, and requests that wait; given by the callee."""
         self.agents: Callable[[], list[tuple[str, int, int]]] = list
@@ -64,6 +68,31 @@ class OwnLoad:
         if seconds > self._p95:
             self.on_served(seconds)
 
+    def on_failed(self, agent: str, now: float) -> None:
+        """A handler has failed."""
+        self._failed.add(agent, now)
+
+    def on_stopped(self, agent: str, now: float) -> None:
+        """A handler was ended by its deadline."""
+        self._stopped.add(agent, now)
+
+    def on_late(self, now: float) -> None:
+        """The event loop was late."""
+        self._late.add("", now)
+
+    def troubles(self, now: float) -> Troubles | None:
+        """What ails this node lately, or None if nothing does."""
+        failed, stopped = self._failed.counts(now), self._stopped.counts(now)
+        late = self._late.counts(now).get("", 0)
+        if not (failed or stopped or late or self.overdue):
+            return None
+        agents = [
+            AgentTroubles(agent_hash(name), failed.get(name, 0), stopped.get(name, 0))
+            for name in {**failed, **stopped}
+        ]
+        agents.sort(key=lambda one: one.failed + one.stopped, reverse=True)
+        return Troubles(late, self.overdue, tuple(agents))
+
     def report_to(self, node: NodeId, now: float) -> LoadReport | None:
         """The next report for whoever has asked for a call, or None if there is nothing to tell, or it has been told a
         moment ago: at thousands of replies a second a report on each would say nothing new."""
@@ -76,11 +105,15 @@ class OwnLoad:
 
     def report(self, now: float) -> LoadReport | None:
         """The next report, or None if there is nothing to tell."""
-        if not self._is_told or now - self._asked_at > TOLD_FOR:
+        troubles = self.troubles(now)
+        if not self._is_told or (now - self._asked_at > TOLD_FOR and troubles is None):
             return None
+        if troubles is not None and len(troubles.agents) > AGENTS_TOLD:
+            troubles = Troubles(troubles.late, troubles.overdue, troubles.agents[:AGENTS_TOLD])
         self._sequence += 1
         in_flight, queued = self.numbers()
-        return LoadReport(self._sequence, in_flight, queued, self._percentile(now), self.cpu, self._parts())
+        p95 = self._percentile(now)
+        return LoadReport(self._sequence, in_flight, queued, p95, self.cpu, self._parts(), troubles)
 
     def _parts(self) -> tuple[AgentLoad, ...]:
         agents = [AgentLoad(agent_hash(name), running, waiting) for name, running, waiting in self.agents()]

@@ -523,6 +523,31 @@ def test_handlers_that_their_callers_cancel_took_so_long_at_least() -> None:
     assert (report.in_flight, report.p95) == (0, pytest.approx(2.0))
 
 
+@pytest.mark.parametrize(("after", "stopped"), [(4.4, 0), (4.6, 1), (6.0, 1)])
+def test_a_handler_whose_caller_has_no_time_left_counts_as_too_slow_whoever_ends_it(
+    after: float, stopped: int
+) -> None:
+    world, a, b = pair()
+    call = a.call(timeout=5.0)
+    world.run()
+    world.sleep(after)
+    a.cancel(call)
+    world.run()
+    troubles = b.load.troubles(world.now)
+    assert (0 if troubles is None else troubles.agents[0].stopped) == stopped
+
+
+def test_handlers_that_fail_are_counted_by_agent_unless_their_callers_are_to_blame() -> None:
+    world, a, b = pair()
+    for caller_fault in (False, True):
+        a.call()
+        world.run()
+        b.finish(result=InvokeResult(code=ErrorCode.HANDLER_FAILED, caller_fault=caller_fault))
+    troubles = b.load.troubles(world.now)
+    assert troubles is not None
+    assert [(one.failed, one.stopped) for one in troubles.agents] == [(1, 0)]
+
+
 def test_a_node_with_several_agents_tells_which_of_them_are_busy() -> None:
     world = World()
     world.tells_load = True

@@ -29,6 +29,7 @@ from reachp2p.core.routing.own_load import P95_AGE, TOLD_FOR, OwnLoad
 from reachp2p.core.routing.router import Router
 from reachp2p.core.routing.stages import STAGES, Selector
 from reachp2p.core.routing.table import RoutingTable
+from reachp2p.core.routing.troubles import Troubles
 from reachp2p.core.timers import Timers
 from tests.unit.routing.conftest import FIRST, SECOND, Desk, numbers
 
@@ -306,8 +307,8 @@ def part(agent: str, in_flight: int, queued: int) -> AgentLoad:
 
 
 def test_what_a_later_version_tells_besides_is_not_read() -> None:
-    assert read_report([*LoadReport(7, 1, 2).write(), [[5, 1, 2]], "more"]) == LoadReport(
-        7, 1, 2, agents=(AgentLoad(5, 1, 2),)
+    assert read_report([*LoadReport(7, 1, 2).write(), [[5, 1, 2]], [3, 4, []], "more"]) == LoadReport(
+        7, 1, 2, agents=(AgentLoad(5, 1, 2),), troubles=Troubles(3, 4)
     )
 
 
