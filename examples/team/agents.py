@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator
 import trio
 from library import PASSAGES
 
-from reachp2p import Agent, BadRequest, Context, TopicEvent, run
+from reachp2p import Agent, BadRequest, CallFailed, Context, TopicEvent, run
 
 SEEDS = os.environ.get("TEAM_SEEDS", "127.0.0.1:7946").split(",")
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
@@ -46,11 +46,16 @@ async def write(topic: str, context: Context) -> dict:
     """A report about a topic: one sentence for each passage, checked."""
     passages: list[str] = []
     sentences: list[str] = []
-    async with context.stream("passages.find", {"topic": topic}) as found:
-        async for passage in found:
-            passages.append(passage["text"])
-            summary = await context.call("text.summarise", {"text": passage["text"], "sentences": 1})
-            sentences.append(summary["text"])
+    try:
+        async with context.stream("passages.find", {"topic": topic}) as found:
+            async for passage in found:
+                passages.append(passage["text"])
+                summary = await context.call("text.summarise", {"text": passage["text"], "sentences": 1})
+                sentences.append(summary["text"])
+    except CallFailed as failure:
+        if failure.caller_fault:  # the topic was our caller's, so it is to blame and not we
+            raise BadRequest(failure.detail or failure.message) from failure
+        raise
     verdict = await context.call("text.check", {"text": " ".join(sentences), "sources": passages})
     report = {"topic": topic, "text": " ".join(sentences), "sources": len(passages), "checked": verdict["ok"]}
     await context.publish(f"reports.written.{topic.replace(' ', '_')}", report)

@@ -13,6 +13,7 @@ TOPICS = ("gossip", "failure detection")
 
 
 async def main() -> None:
+    failed = False
     async with Node(name="asker", seeds=SEEDS) as node:
         await node.wait_for("report.write", timeout=10)
         with node.session() as session:
@@ -20,6 +21,7 @@ async def main() -> None:
                 try:
                     report = await node.call("report.write", {"topic": topic})
                 except CallFailed as failure:
+                    failed = True
                     print(f"{topic}: {failure}")
                 else:
                     print(
@@ -27,6 +29,7 @@ async def main() -> None:
                     )
         trace = await node.trace(session)
         print(f"\n{len(trace.hops)} hops; whoever wants to see them: reachp2p trace {session}")
+    sys.exit(failed)
 
 
 trio.run(main)

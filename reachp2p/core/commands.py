@@ -100,7 +100,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 IN_FLIGHT_MAX = 16
 DEFAULT_POLICY = "random"
-"""Of calls for which neither their caller nor a rule names one."""
+KEYED_POLICY = "consistent_hash"
+"""Of calls without and with a key for which neither their caller nor a rule names a policy."""
 
 
 class RouteQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,7 +112,8 @@ class RouteQuery(msgspec.Struct, frozen=True, kw_only=True):
     capability: str | None = None
     tags: dict[str, str] = {}
     policy: str | None = None
-    """One of docs/protocol/routing.md, or of an application's own; None: as the rules say, else `random`."""
+    """One of docs/protocol/routing.md, or of an application's own; None: as the rules say, else `consistent_hash` with
+    a key and `random` without one."""
     key: str | None = None
     """Routing key: required by `consistent_hash`; whatever the policy, it decides the side of a release split."""
     version: str | None = None
@@ -135,6 +137,11 @@ class RouteQuery(msgspec.Struct, frozen=True, kw_only=True):
     """If it names neither capability nor agent: one that streams is meant."""
     by_shape: bool = False
     """If it names neither: whoever has the parameters finds the capability that they fit (`routing.shapes`)."""
+
+    @property
+    def policy_name(self) -> str:
+        """The policy by which an instance is chosen, rules apart."""
+        return self.policy or (DEFAULT_POLICY if self.key is None else KEYED_POLICY)
 
 
 class Lasting(Enum):

@@ -138,7 +138,7 @@ class Consequences:
         parts = self._parts
         name = member.head.fact.name
         self._unname(member.node)  # a new life may have a new name
-        if not name or len(self._shared) >= NAMES_MAX:
+        if member.state not in PRESENT or not name or len(self._shared) >= NAMES_MAX:
             return
         twin = self._by_name.get(name)
         twin_member = parts.table.get(twin) if twin is not None else None

@@ -77,7 +77,8 @@ class Calling:
         `capability` or `agent` may say a range of versions: `text.summarize@^1.2`. `agent` and `tags` narrow the
         choice, and beside a capability `agent` may be a namespace: `nlp`; without a name, tags mean the one
         capability that is offered with them. `policy` (`random`, `round_robin`, `consistent_hash` with `key`, …)
-        chooses the instance; without one the rules do (docs/protocol/rules.md), else it is `random`. Rarer wishes
+        chooses the instance; without one the rules do (docs/protocol/rules.md), else equal keys go to one instance, and
+        calls without a key to any. Rarer wishes
         (`Preferences`): `version` (a range), `release="candidate"` or `"stable"`, `prefer="zone"`, `strict=True` (the
         owner of `key` or nobody), `by_shape` (True: a call that names nobody goes to the one capability that its
         parameters fit), `fallback` (a list of capabilities and agents to try when nobody can be asked; True: those

@@ -53,11 +53,13 @@ class _Rules:
         new = engine.check_rules(document, origin)
         changes = differences(engine.rule_set(None), new)
         if args.get("dry_run"):
-            return {"version": None, "changes": changes}
+            return {"version": None, "is_new": False, "changes": changes}
         comment = args.get("comment") or ""
         if not isinstance(comment, str):
             raise ConfigurationInvalid("comment must be text")
-        return {"version": await self._node.apply_rules(document, comment), "changes": changes}
+        before = max((record.version for record in engine.rules().history), default=0)
+        version = await self._node.apply_rules(document, comment)
+        return {"version": version, "is_new": version > before, "changes": changes}
 
     async def diff(self, args: Args) -> Any:
         """What is otherwise in `new` than in `old`; each a version of the cluster, a file's text, or null: in force."""

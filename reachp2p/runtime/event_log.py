@@ -42,6 +42,7 @@ class EventLog:
 
     def __init__(self) -> None:
         self._shared_names: dict[str, None] = {}
+        self._unmet_said: frozenset[str] = frozenset()
         self._lag_said_at = float("-inf")
         self._lags: list[float] = [0, 0.0]
         """How many since, and their seconds."""
@@ -117,7 +118,9 @@ class EventLog:
     def warn_unmet(self, unmet: Sequence[str]) -> None:
         """Agents of this node that lack what its rules require now."""
         for words in unmet:
-            logger.warning("%s; it goes on, because it was offered before", plain(words))
+            if words not in self._unmet_said:
+                logger.warning("%s; it goes on, because it was offered before", plain(words))
+        self._unmet_said = frozenset(unmet)
 
     def _say_lagged(self, event: Lagged) -> None:
         """A process that starves is late again and again: said at once, then every `LAG_INTERVAL` with the count."""

@@ -33,9 +33,9 @@ DETAIL_MAX = 1_000
 """Characters of an exception's text that travel to the caller (a reply's detail holds 4,096)."""
 OVERDUE_MAX = 256
 """Handlers that may go on after their calls have ended: four capabilities of the usual `concurrency`."""
-OVERDUE_AFTER = 0.25
-"""Seconds after its cancellation from which a handler counts as one that goes on: a thousand that are cancelled at once
-need a moment to end."""
+LOOK_EVERY = 0.25
+"""Seconds between two looks at handlers that were cancelled. One that two looks find goes on: the event loop ran all
+tasks between them, and a thousand that are cancelled at once need a moment to end."""
 ENDING_MAX = 16_384
 """Handlers that may be ending at once, however short the time."""
 TOLD_OF_A_GROUP = 5
@@ -102,8 +102,10 @@ class Handlers:
         self._failures = FailureLog(nursery)
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._running: dict[int, trio.CancelScope] = {}
-        self._ending: dict[int, float] = {}
-        """When each of those was cancelled whose task has not ended, the first one first."""
+        self._ending: dict[int, int] = {}
+        """After how many looks each of those was cancelled whose task has not ended, the first one first."""
+        self._looks = 0
+        self._is_looking = False
         self._has_told_overdue = False
         watch = watch_here()
         watch.bodies.add(Handlers._run.__code__)
@@ -112,8 +114,8 @@ class Handlers:
     @property
     def overdue(self) -> int:
         """How many handlers go on although their call has ended and they were cancelled, a moment ago."""
-        limit = trio.current_time() - OVERDUE_AFTER
-        return sum(1 for _ in takewhile(lambda since: since <= limit, self._ending.values()))
+        limit = self._looks - 2
+        return sum(1 for _ in takewhile(lambda looks: looks <= limit, self._ending.values()))
 
     @property
     def running(self) -> int:
@@ -145,8 +147,18 @@ class Handlers:
         scope = self._running.pop(invocation, None)
         if scope is not None:
             self._counters.add("invocations.cancelled")
-            self._ending[invocation] = trio.current_time()
+            self._ending[invocation] = self._looks
             scope.cancel(reason=reason)
+            if not self._is_looking:
+                self._is_looking = True
+                self._nursery.start_soon(self._look)
+
+    async def _look(self) -> None:
+        """Count looks for as long as there is anything to see."""
+        while self._ending:
+            await trio.sleep(LOOK_EVERY)
+            self._looks += 1
+        self._is_looking = False
 
     def _is_clogged(self) -> bool:
         return len(self._ending) >= ENDING_MAX or self.overdue >= OVERDUE_MAX

@@ -514,7 +514,7 @@ class Node(Calling, Publishing, Tracing, Governed):
             if isinstance(event, Started):
                 self.started_at = time.time()
             self._log(event)
-            if isinstance(event, RulesChanged):
+            if isinstance(event, RulesChanged | Started):
                 self._log.warn_unmet(self._driver.engine.rules().unmet)
         self._events.put(event)
 

@@ -7,6 +7,8 @@ from typing import Any, TypedDict
 
 from reachp2p._arguments import check_bool, check_names, check_optional_text, wrong
 from reachp2p.core.commands import IN_FLIGHT_MAX
+from reachp2p.core.ids import check_agent_id, check_capability
+from reachp2p.core.routing.router import FALLBACKS_MAX
 from reachp2p.core.routing.versions import split_target
 
 
@@ -30,11 +32,15 @@ class Preferences(TypedDict, total=False):
     """Capabilities and agents to try when nobody can be asked; True: those that a rule names."""
 
 
+ALWAYS = ("agent", "policy", "key", "tags", "timeout", "connect_timeout", "read_timeout", "idempotency_key")
+"""Arguments that the functions have besides, for those who mistype one."""
+
+
 def check_preferences(given: Mapping[str, Any], function: str) -> dict[str, Any]:
     """The fields of a `RouteQuery` that they are. Raises `ConfigurationInvalid` (1704) for `function`'s caller."""
     if not given:
         return {}
-    check_names(given, Preferences.__annotations__, function)
+    check_names(given, [*Preferences.__annotations__, *ALWAYS], function)
     fallback = given.get("fallback", False)
     if isinstance(fallback, str):
         fallback = (fallback,)
@@ -42,6 +48,8 @@ def check_preferences(given: Mapping[str, Any], function: str) -> dict[str, Any]
     if not is_list and not isinstance(fallback, bool):
         example = 'True, or a list of capabilities and agents, as in ["text.shorten", "nlp/backup"]'
         raise wrong("fallback", fallback, example)
+    if not isinstance(fallback, bool):
+        _check_fallback(fallback)
     in_flight_max = given.get("in_flight_max", IN_FLIGHT_MAX)
     if isinstance(in_flight_max, bool) or not isinstance(in_flight_max, int) or in_flight_max < 1:
         raise wrong("in_flight_max", in_flight_max, "a whole number from 1, as in 16")
@@ -55,6 +63,18 @@ def check_preferences(given: Mapping[str, Any], function: str) -> dict[str, Any]
         "allow_fallback": fallback is True,
         "by_shape": given.get("by_shape") is not None and check_bool("by_shape", given["by_shape"]),
     }
+
+
+def _check_fallback(targets: Sequence[str]) -> None:
+    """Raises for more than are tried, and for what is no name."""
+    if len(targets) > FALLBACKS_MAX:
+        raise wrong("fallback", targets, f"at most {FALLBACKS_MAX} capabilities and agents")
+    for target in targets:
+        name, _ = split_target(target)
+        if "/" in name:
+            check_agent_id(name)
+        else:
+            check_capability(name)
 
 
 def split_versions(

@@ -293,6 +293,8 @@ def test_parameters_that_do_not_fit_are_1405_with_their_path(run: Run) -> None:
         (["call", "text.shout", "{}", "--agent", "no/body"], 1, "1301"),
         (["call", "text.shout", "{text: 1}"], 2, "not valid JSON"),
         (["call", "text.shout", "[NaN]"], 2, "NaN is not JSON"),
+        (["call", "text.shout", "[-1e400]"], 2, "-1e400 is beyond all floating-point numbers"),
+        (["call", "text.shout", "@/dev/zero"], 2, "more than 67108864 characters"),
         (["call", "text.shout", "@nowhere.json"], 2, "cannot be read"),
         (["call", "text.shout", '{"text": "\\ud800"}'], 2, "a lone surrogate is no text"),
         (["call", "text.shout", "[" * 5_000 + "]" * 5_000], 2, "nested too deeply"),

@@ -82,6 +82,14 @@ def test_rules_are_tried_applied_shown_compared_and_remembered(run: Run, folder:
     assert (code, out) == (0, change)
     assert "version 1 is signed by two" in err
 
+    code, out, err = run(*applied)
+    assert (code, out) == (0, "")
+    assert "nothing was applied: the cluster's version 1 says the same" in err
+    (folder / "cut.toml").write_text("")
+    code, out, err = run("apply", "cut.toml", "--node", "two")
+    assert (code, out) == (1, "")
+    assert "to take all rules away, write rule = []" in err
+
     shown = until(lambda: json.loads(run("show", "--node", "one", "--json")[1])["cluster"])
     assert (shown["version"], shown["author_name"], shown["comment"]) == (1, "two", "carts stay")
     code, out, err = run("show", "--node", "one")
@@ -108,7 +116,7 @@ def test_rules_are_tried_applied_shown_compared_and_remembered(run: Run, folder:
     assert until(lambda: json.loads(run(*there)[1]).get("author_name") == "one")
     code, out, err = run("show", "--version", "9", "--node", "one")
     assert (code, out) == (1, "")
-    assert "version 9 of the rules is not in the history; 2, 1 is" in err
+    assert "version 9 of the rules is not in the history; there are versions 1, 2" in err
 
     history = json.loads(run("history", "--node", "one", "--json")[1])["history"]
     assert [(one["version"], one["author_name"], one["in_force"]) for one in history] == [

@@ -47,10 +47,11 @@ def begin(environment: dict[str, str], *words: str) -> subprocess.Popen[str]:
     )
 
 
-def done(environment: dict[str, str], *words: str) -> str:
+def done(environment: dict[str, str], *words: str, code: int = 0) -> str:
     ended = subprocess.run(
-        [sys.executable, *words], env=environment, capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, *words], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
+    assert ended.returncode == code, ended.stderr
     return ended.stdout
 
 
@@ -61,7 +62,7 @@ def test_a_team_writes_reports_in_a_session_that_can_be_traced(
     team_environment = {key: value for key, value in environment.items() if key != "REACHP2P_PORT"}
     team = begin(team_environment, "-u", str(TEAM / "agents.py"))
     started.append(team)
-    told = done(team_environment, str(TEAM / "ask.py"), "gossip", "knitting")
+    told = done(team_environment, str(TEAM / "ask.py"), "gossip", "knitting", code=1)
     assert "3 passages, checked: True" in told
     assert "knitting: report.write" in told
     assert "nothing is known about 'knitting'" in told

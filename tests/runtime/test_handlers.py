@@ -16,7 +16,7 @@ from reachp2p.core.effects import Invoke
 from reachp2p.core.ids import NodeId
 from reachp2p.errors import BadRequest, CallFailed, ErrorCode
 from reachp2p.runtime import handlers as handlers_module
-from reachp2p.runtime.handlers import OVERDUE_AFTER, Handlers, InvokeContext
+from reachp2p.runtime.handlers import LOOK_EVERY, Handlers, InvokeContext
 
 pytestmark = pytest.mark.trio
 
@@ -229,7 +229,7 @@ async def test_handlers_that_swallow_their_cancellation_are_counted_and_fill_no_
             handlers.cancel(number, "its deadline has passed")
         await wait_all_tasks_blocked()
         assert handlers.overdue == 0, "they have a moment"
-        await trio.sleep(OVERDUE_AFTER)
+        await trio.sleep(2.5 * LOOK_EVERY)
         assert (handlers.running, handlers.overdue, sink.results) == (0, 2, [])
         for number in (3, 4):
             handlers.start(invoke(number))

@@ -42,6 +42,8 @@ def test_what_was_wished_is_what_the_query_says(given: dict[str, Any], fields: d
     ("given", "words"),
     [
         ({"versoin": "^1"}, "a call takes no 'versoin'; did you mean 'version'?"),
+        ({"tmieout": 3}, "a call takes no 'tmieout'; did you mean 'timeout'?"),
+        ({"fallback": ["a.b"] * 9}, "fallback ['a.b', "),
         ({"fallback": 3}, "fallback 3: write True, or a list"),
         ({"fallback": [3]}, "fallback [3]: write True, or a list"),
         ({"prefer": "region"}, "prefer 'region': write 'zone'"),
@@ -56,6 +58,12 @@ def test_a_slip_is_told(given: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationInvalid) as caught:
         check_preferences(given, "a call")
     assert caught.value.message.startswith(words)
+
+
+@pytest.mark.parametrize("fallback", ["text shout", ["a.b", "A B/c"], "a.b@one"])
+def test_a_fallback_that_can_be_no_name_is_refused(fallback: Any) -> None:
+    with pytest.raises(InvalidIdentifier):
+        check_preferences({"fallback": fallback}, "a call")
 
 
 def test_a_range_may_stand_behind_a_name_and_there_is_one() -> None:

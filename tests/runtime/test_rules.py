@@ -174,7 +174,9 @@ async def test_applied_rules_reach_the_others(tmp_path: Path) -> None:
         )
         with pytest.raises(ConfigurationInvalid, match="rule 1: sets nothing"):
             await right.apply_rules({"rule": [{}]})
-        assert await right.apply_rules({}) == 2
+        with pytest.raises(ConfigurationInvalid, match=r"to take all rules away, write rule = \[\]"):
+            await right.apply_rules({})
+        assert await right.apply_rules({"rule": []}) == 2
         await until(lambda: len(left.rules().history) == 2)
         assert left.rules().history[0].toml == ""
 

@@ -137,6 +137,24 @@ def test_two_keys_with_one_name_are_both_members_and_are_flagged_once() -> None:
         assert sum(teller is host for teller in said(told, NameShared)) == 1
 
 
+def test_a_name_whose_former_bearer_has_left_is_shared_with_nobody() -> None:
+    """As short programs do that are run again and again: the later one hears of the former as LEFT."""
+    world = World(seed=7)
+    told: list[tuple[Host, Event]] = []
+    world.on_event.append(lambda host, event: told.append((host, event)))
+    hosts = [world.add_node() for _ in range(4)]
+    hosts[2].shown_name = hosts[3].shown_name = "asker"
+    for host in hosts[:3]:
+        world.start(host)
+    world.run_until(converged, limit=10)
+    world.leave(hosts[2])
+    world.run(5)
+    world.start(hosts[3])
+    world.run(30)
+    assert not said(told, NameShared)
+    assert len({member.node for member in hosts[3].engine.members()}) == 4, "it has heard of the former one"
+
+
 def test_a_node_that_leaves_while_it_is_called_fails_no_call() -> None:
     world, hosts, _ = grown(seed=8, count=9)
     employ(world, hosts, service_time=0.2)

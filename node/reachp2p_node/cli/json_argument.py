@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import errno
 import sys
+from math import isinf
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import typer
+
+CHARACTERS_MAX = 64 << 20
+"""Of an argument from a file: far more than any payload has."""
 
 
 def read_json(text: str) -> Any:
@@ -18,10 +22,11 @@ def read_json(text: str) -> Any:
         if text == "-":
             if sys.stdin is None:
                 raise OSError(errno.EBADF, "stdin is closed")
-            text = sys.stdin.read()
+            text = _read(sys.stdin)
         elif text.startswith("@"):
-            text = Path(text[1:]).read_text(encoding="utf-8")
-        params = json.loads(text, parse_constant=_no_constant)
+            with Path(text[1:]).open(encoding="utf-8") as file:
+                text = _read(file)
+        params = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
         json.dumps(params, ensure_ascii=False).encode()  # half a surrogate pair is no text
         return params
     except UnicodeEncodeError as error:
@@ -35,6 +40,21 @@ def read_json(text: str) -> Any:
             f'not valid JSON: {error}; quote it for the shell, as in \'{{"text": "hello"}}\'',
             param_hint="JSON",
         ) from error
+
+
+def _read(file: TextIO) -> str:
+    """All of a file that ends; some never do."""
+    text = file.read(CHARACTERS_MAX + 1)
+    if len(text) > CHARACTERS_MAX:
+        raise OSError(errno.EFBIG, f"more than {CHARACTERS_MAX} characters, which no payload may have")
+    return text
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if isinf(number):
+        raise ValueError(f"{text} is beyond all floating-point numbers")
+    return number
 
 
 def _no_constant(name: str) -> Any:

@@ -56,7 +56,7 @@ PolicyOption = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME",
-        help="How one instance is picked: random, round_robin, or consistent_hash with --key. [random]",
+        help="How one instance is picked: round_robin, least_loaded, … [consistent_hash with --key, else random]",
     ),
 ]
 KeyOption = Annotated[

@@ -52,8 +52,9 @@ def _show_version(version: int, asked: str, history: Sequence[Mapping[str, Any]]
     """Rules of the history; of several with one version, those that count."""
     record = next((one for one in history if one["version"] == version), None)
     if record is None:
-        known = ", ".join(str(one["version"]) for one in history) or "nothing"
-        raise ConfigurationInvalid(f"version {version} of the rules is not in the history; {known} is")
+        known = ", ".join(str(one["version"]) for one in reversed(history))
+        has = f"there are versions {known}" if known else "it is empty"
+        raise ConfigurationInvalid(f"version {version} of the rules is not in the history; {has}")
     if as_json:
         output.print_json({"asked": asked, **record})
     elif record["refused"]:
@@ -74,6 +75,8 @@ def apply_rules(
     _print_changes(answer["changes"])
     if dry_run:
         output.note("nothing was applied; without --dry-run this would be for the whole cluster")
+    elif not answer["is_new"]:
+        output.note(f"nothing was applied: the cluster's version {answer['version']} says the same")
     else:
         output.note(
             f"version {answer['version']} is signed by {asked.name} and on its way to the whole cluster"

@@ -11,7 +11,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from reachp2p.core.commands import DEFAULT_POLICY, RouteQuery
+from reachp2p.core.commands import RouteQuery
 from reachp2p.core.events import MemberState
 from reachp2p.core.ids import NodeId
 from reachp2p.core.ring.placement import InstanceKey
@@ -84,7 +84,7 @@ def explain(
     return Explanation(
         capability=query.capability,
         agent=query.agent,
-        policy=query.policy or DEFAULT_POLICY,
+        policy=query.policy_name,
         key=query.key,
         candidates=tuple(candidates),
         picked=picked.node if picked is not None else None,

@@ -159,13 +159,13 @@ class LoadStage(Stage):
         self._loads = loads
 
     def judge(self, selector: Selector, instance: Instance) -> Verdict:
-        """WITHHOLD what has a long queue, AVOID what has busy processors."""
+        """WITHHOLD what has a long queue; BUSY is what has busy processors."""
         load = self._loads.get(instance)
         if load is None:
             return Verdict.PASS
         if load.is_full(instance.key[1]):
             return Verdict.WITHHOLD
-        return Verdict.AVOID if load.is_busy else Verdict.PASS
+        return Verdict.BUSY if load.is_busy else Verdict.PASS
 
     def why(self, selector: Selector, instance: Instance) -> str:
         """Its numbers."""

@@ -89,9 +89,10 @@ class Pool:
     """The instances for one selector.
 
     `placed`: all that no stage removes (they make the ring). `preferred`: those that are asked as long as there are
-    any. `notes` is where a policy keeps what it remembers about this pool, under its own name; it lasts as long as
-    the pool is cached. `revision` grows with every change. `split`: the percentage that its release candidates
-    announce; None if there is nothing to split.
+    any; then come the `busy`, whom nobody doubts, and in the end all that are not withheld. `notes` is where a policy
+    keeps what it remembers about this pool, under its own name; it lasts as long as the pool is cached. `revision`
+    grows with every change. `split`: the percentage that its release candidates announce; None if there is nothing to
+    split.
     """
 
     __slots__ = (
@@ -104,6 +105,7 @@ class Pool:
         "_stages",
         "_virtual_nodes",
         "_withheld",
+        "busy",
         "has_candidates",
         "notes",
         "placed",
@@ -119,6 +121,7 @@ class Pool:
         self.selector = selector
         self.placed = Candidates([], [], last_resort=True)
         self.preferred = Candidates([], [], last_resort=False)
+        self.busy = Candidates([], [], last_resort=True)
         self.notes: dict[str, Any] = {}
         self.revision = 0
         self.split: int | None = None
@@ -148,6 +151,9 @@ class Pool:
                 self.preferred.items.append(instance)
             if verdict is Verdict.EJECT:
                 self._in_line[instance.key] = instance
+            elif verdict is Verdict.BUSY:
+                self.busy.keys.append(instance.key)
+                self.busy.items.append(instance)
             elif verdict is Verdict.WITHHOLD:
                 self._withheld[instance.key] = None
         if self._in_line:
@@ -168,6 +174,10 @@ class Pool:
             self._note_release(key, instance)
         if self._shares or self.has_candidates:
             self._set_split()
+        if instance is not None and verdict is Verdict.BUSY:
+            self.busy.put(instance)
+        elif self.busy.keys:
+            self.busy.drop(key)
         if verdict is Verdict.WITHHOLD:
             self._withheld[key] = None
         elif self._withheld:
@@ -230,10 +240,13 @@ class Pool:
         return self._ejected.keys()
 
     def candidates(self, exclude: Collection[NodeId] = ()) -> Candidates:
-        """Who may be asked: the preferred, or when there are none left, all that are not withheld; without
+        """Who may be asked: the preferred, or when there are none left, the busy, or all that are not withheld; without
         `exclude`."""
         preferred = self.preferred.without(exclude)
-        return preferred if preferred.keys else self._last_resort().without(exclude)
+        if preferred.keys:
+            return preferred
+        busy = self.busy.without(exclude)
+        return busy if busy.keys else self._last_resort().without(exclude)
 
     def _last_resort(self) -> Candidates:
         if not self._withheld:

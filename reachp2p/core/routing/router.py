@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from reachp2p.core.commands import DEFAULT_POLICY, RouteQuery
+from reachp2p.core.commands import RouteQuery
 from reachp2p.core.counters import Counters
 from reachp2p.core.ids import NodeId, Rng
 from reachp2p.core.routing.breaker import NO_FAILURES, had_fair_chance
@@ -271,7 +271,8 @@ class Router:
         find: Callable[[Selector], Pool | None],
     ) -> tuple[Pool | None, Selector]:
         """The pool of the side and of the zone that are meant, if somebody in it can be asked whom nobody doubts; else
-        the next best, and in the end the one that any of them is in."""
+        the next best. Busy processors are no reason to leave a side, only a zone: else a split would end when it
+        matters. Where everybody is doubted, a call stays on its side, too, if anybody there can be asked."""
         allowed: tuple[str | None, ...] = (None,)
         is_asked_for = query.release is not None or (query.split is not None and pool.has_candidates)
         if (pool.split is not None or is_asked_for) and RELEASE_TAG not in query.tags:
@@ -290,12 +291,21 @@ class Router:
                     selector.capability, selector.agent, selector.tags, selector.version, side, zone
                 )
                 found = find(narrow)
-                if found is not None and found.preferred.without(exclude).keys:
+                if found is None:
+                    continue
+                has_busy = zone is None and found.busy.without(exclude).keys
+                if has_busy or found.preferred.without(exclude).keys:
                     decision.is_crossing = side is not allowed[0]
                     return found, narrow
-        if allowed == (STABLE,):
-            selector = Selector(selector.capability, selector.agent, selector.tags, selector.version, STABLE)
-            return find(selector), selector
+        is_bound = allowed == (STABLE,)
+        for side in allowed:
+            if side is None:
+                break
+            narrow = Selector(selector.capability, selector.agent, selector.tags, selector.version, side)
+            found = find(narrow)
+            if is_bound or (found is not None and found.candidates(exclude).keys):
+                decision.is_crossing = side is not allowed[0]
+                return found, narrow
         return pool, selector
 
     def _draw(self) -> float:
@@ -305,12 +315,12 @@ class Router:
         return self._drawn
 
     def _nobody(self, query: RouteQuery, choice: Choice, selector: Selector) -> RouteFailed:
-        if query.strict and query.policy == "consistent_hash":
+        if query.strict and query.policy_name == "consistent_hash":
             return RouteFailed(
                 ErrorCode.NO_HEALTHY_INSTANCE,
                 f"the owner of key {query.key!r} among {selector} cannot be asked, and the call wants nobody else",
             )
-        name = query.policy or DEFAULT_POLICY
+        name = query.policy_name
         return RouteFailed(
             ErrorCode.ALL_OVERLOADED,
             f"policy {name!r} lets none of the {len(choice.candidates)} instances of {selector} take a call now",
@@ -318,7 +328,7 @@ class Router:
 
     def read(self, query: RouteQuery) -> tuple[Policy, Selector]:
         """The policy and the selector of a query, or `RouteFailed` (1302, 1704, 1707)."""
-        name = query.policy or DEFAULT_POLICY
+        name = query.policy_name
         policy = self._policies.get(name) or self._make(name)
         missing = policy.missing(query)
         if missing is not None:

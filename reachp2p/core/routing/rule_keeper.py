@@ -7,7 +7,7 @@ policy or a word which this version does not know is kept and passed on, and the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from reachp2p.core.clock import WallClock
 from reachp2p.core.commands import AgentSpec
@@ -91,14 +91,23 @@ class RuleKeeper:
     # The cluster's
 
     def apply(self, document: object, comment: str, now: float) -> Checked[RulesRecord]:
-        """Sign these rules for the whole cluster, above all that is known, and go by them.
+        """Sign these rules for the whole cluster, above all that is known, and go by them. If the newest record says
+        the same, that is the answer: the history is for what has changed.
 
         Raises `RulesInvalid` (1704) for what cannot be used, here or as a record; nothing has changed then.
         """
         if len(comment) > COMMENT_MAX or not comment.isprintable():
             raise ConfigurationInvalid(f"comment: write printable text of at most {COMMENT_MAX} characters")
+        if isinstance(document, Mapping) and not document:
+            raise ConfigurationInvalid(
+                "these rules say nothing, as a file that was cut off; to take all rules away, write rule = []"
+            )
         rule_set = self.read(document, "rules")
+        encoded = encode_rules(rule_set)
         newest = self.book.newest
+        if newest is not None and newest.fact.rules == encoded:
+            self._counters.add("rules.unchanged")
+            return newest
         version = newest.fact.version + 1 if newest is not None else 1
         if version > COUNTER_MAX:
             raise LocalProtocolError(
@@ -108,7 +117,7 @@ class RuleKeeper:
             author=self._own,
             version=version,
             issued_at=self._clock.at(now),
-            rules=encode_rules(rule_set),
+            rules=encoded,
             comment=comment,
         )
         checked = self._checker.open(RulesRecord, self._signer.sign(record))
@@ -243,9 +252,8 @@ class RuleKeeper:
                     raise said
                 return said
         known = ", ".join(str(number) for number in sorted({one.fact.version for one in self.book.records}))
-        raise ConfigurationInvalid(
-            f"version {version} of the rules is not in the history; {known or 'nothing'} is"
-        )
+        has = f"there are versions {known}" if known else "it is empty"
+        raise ConfigurationInvalid(f"version {version} of the rules is not in the history; {has}")
 
     def lacking(self, spec: AgentSpec) -> str:
         """Which tags a rule requires of an agent that has not got them, in words; nothing if there is none."""

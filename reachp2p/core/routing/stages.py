@@ -4,8 +4,9 @@
 
 A stage REMOVEs an instance (it is no candidate, and it is off the ring: placement counts it out), or lets it PASS.
 Between the two it keeps its place on the ring, so that a moment's doubt moves no key: AVOID skips it while another
-candidate exists, EJECT does so for a part of a pool only, WITHHOLD lets nobody ask it. A stage whose judgement
-changes for a reason of its own (a breaker that opens) asks the table to judge again (`RoutingTable.reconsider`).
+candidate exists, BUSY while one exists with more room, EJECT does so for a part of a pool only, WITHHOLD lets nobody
+ask it. A stage whose judgement changes for a reason of its own (a breaker that opens) asks the table to judge again
+(`RoutingTable.reconsider`).
 """
 
 from __future__ import annotations
@@ -61,11 +62,13 @@ class Verdict(IntEnum):
     PASS = 0
     EJECT = 1
     """Skipped, if it is among the first tenth of its pool to be so, and not the last (`pool`)."""
-    AVOID = 2
+    BUSY = 2
+    """Skipped while another exists that has more room, asked before those that are doubted."""
+    AVOID = 3
     """Skipped while another candidate exists; asked as a last resort."""
-    WITHHOLD = 3
+    WITHHOLD = 4
     """Not asked, not even as a last resort."""
-    REMOVE = 4
+    REMOVE = 5
     """Not asked, and off the ring."""
 
 

@@ -26,7 +26,6 @@ from reachp2p.core.routing.groups import Group, Groups
 from reachp2p.core.routing.instance import Instance, InstanceInfo
 from reachp2p.core.routing.pool import NOBODY, Candidates, Pool
 from reachp2p.core.routing.stages import STAGES, Selector, Stage, Verdict, judge
-from reachp2p.errors import ErrorCode
 
 POOLS_MAX = 1_024
 """Selectors in use at one node: a few dozen is usual; a caller that invents tag values must not cost memory."""
@@ -347,13 +346,9 @@ class RoutingTable:
         """Those of `routable` that no stage avoids; if there are none, those that are only busy. Valid until the table
         changes."""
         pool = self.pool(Selector(capability, None))
-        if pool is None or pool.preferred.items:
-            return pool.preferred.items if pool is not None else ()
-        return [one for one in pool.candidates().items if self._is_only_busy(pool.selector, one)]
-
-    def _is_only_busy(self, selector: Selector, instance: Instance) -> bool:
-        stage = judge(self.stages, selector, instance)[1]
-        return stage is not None and stage.code is ErrorCode.ALL_OVERLOADED
+        if pool is None:
+            return ()
+        return pool.preferred.items or pool.busy.items
 
     def known(self, selector: Selector) -> list[Instance]:
         """Every instance under the name of a selector, whatever its state, in key order; all if it names nobody."""

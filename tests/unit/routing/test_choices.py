@@ -104,3 +104,12 @@ def test_a_strict_call_goes_to_the_owner_or_to_nobody(desk: Any) -> None:
         desk.router.pick(query, [owner])
     desk.believe(owner[0], MemberState.DEAD)
     assert desk.router.pick(query).node != owner
+
+
+def test_a_key_alone_finds_the_same_instance_each_time_unless_another_policy_is_named(desk: Any) -> None:
+    for number in range(1, 9):
+        desk.offer(number)
+    for key in ("a", "b", "c"):
+        assert len(set(desk.picks(20, desk.query(key=key)))) == 1
+    assert len(set(desk.picks(60, desk.query(key="a", policy="random")))) > 4
+    assert len(set(desk.picks(60))) > 4

@@ -152,6 +152,37 @@ def test_when_all_processors_are_busy_all_are_asked_and_nobody_waits_for_another
     assert numbers(list(world.table.undoubted("text.summarize"))) == [2, 3]
 
 
+def test_busy_processors_move_no_call_to_the_other_side_of_a_release_split() -> None:
+    """Under load all are busy now and then, just when a split matters."""
+    world = Busy(3)
+    for number in (4, 5):
+        world.offer(number, tags={"release": "candidate"}, percent=10)
+    for busy in ((1, 2, 3), (4, 5), (1, 2, 3, 4, 5)):
+        for number in (1, 2, 3, 4, 5):
+            world.told(number, len(busy), SECOND if number not in busy else FIRST, cpu=95)
+        candidates = sum(number > 3 for number in world.picks(1_000))
+        assert 60 < candidates < 145, busy
+        assert all(number > 3 for number in world.picks(20, world.query(release="candidate")))
+        assert all(number < 4 for number in world.picks(20, world.query(split=0)))
+        assert all(number > 3 for number in world.picks(20, world.query(split=100)))
+    assert world.counters.value("routing.release_crossed") == 0
+    assert world.counters.value("routing.picked.last_resort") > 1_000
+
+
+def test_the_busy_are_asked_before_those_that_are_doubted() -> None:
+    world = Busy(2)
+    world.told(1, 1, cpu=95)
+    world.believe(2, MemberState.SUSPECT)
+    assert set(world.picks(20)) == {1}
+    world.believe(1, MemberState.SUSPECT)
+    assert set(world.picks(40)) == {1, 2}
+    world.believe(1, MemberState.ALIVE)
+    assert set(world.picks(20)) == {1}
+    world.told(1, 2, cpu=10)
+    world.believe(2, MemberState.ALIVE)
+    assert set(world.picks(40)) == {1, 2}
+
+
 def test_silence_brings_it_back() -> None:
     world = Busy()
     world.told(1, 1, queued=500)

@@ -99,6 +99,16 @@ def test_applied_rules_are_signed_above_all_that_is_known_and_written() -> None:
     assert [(write.table, write.key) for write in writes] == [(Table.LIFE, ROW)] * 2
 
 
+def test_rules_that_are_in_force_already_are_no_news() -> None:
+    node = Node()
+    first = node.keeper.apply(RETRY, "", 1.0)
+    node.take()
+    assert node.keeper.apply(RETRY, "once more", 2.0) is first
+    assert node.take() == ([], [])
+    node.keeper.apply(ZONE, "", 3.0)
+    assert node.keeper.apply(RETRY, "", 4.0).fact.version == 3, "former rules are news again"
+
+
 def test_the_own_file_comes_before_the_cluster_setting_by_setting() -> None:
     node = Node()
     node.keeper.set_own(RETRY, "rules.toml", 1.0)
@@ -190,6 +200,8 @@ def test_what_cannot_be_applied_is_refused() -> None:
         node.keeper.apply(RETRY, "x" * 257, 1.0)
     with pytest.raises(RulesInvalid):
         node.keeper.apply({"rule": [{}]}, "", 1.0)
+    with pytest.raises(ConfigurationInvalid, match="say nothing, as a file that was cut off"):
+        node.keeper.apply({}, "", 1.0)
     last = RulesRecord(
         author=node_id(2), version=COUNTER_MAX, issued_at=0, rules=encode_rules(node.keeper.read(RETRY, "f"))
     )
