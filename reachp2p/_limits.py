@@ -6,7 +6,7 @@ from typing import Any
 
 from reachp2p._arguments import shown
 from reachp2p.core.commands import Rate
-from reachp2p.errors import LocalProtocolError
+from reachp2p.errors import ConfigurationInvalid
 
 CONCURRENCY_MAX = 100_000
 """More than any process runs at once."""
@@ -23,19 +23,19 @@ def check_limits(
     queue: int | None,
     rate: Rate | None,
 ) -> dict[str, Any]:
-    """The fields of a `CapabilitySpec`. Raises `LocalProtocolError` (1704) with what to write instead."""
+    """The fields of a `CapabilitySpec`. Raises `ConfigurationInvalid` (1704) with what to write instead."""
     where = f"capability {name!r}"
     for what, seconds in (("timeout", timeout), ("task_timeout", task_timeout)):
         if seconds is not None and not (_is_number(seconds) and 0 < seconds <= SECONDS_MAX):
-            raise LocalProtocolError(
+            raise ConfigurationInvalid(
                 f"{where}: {what} is seconds above 0 and at most {SECONDS_MAX:,}, not {shown(seconds)}"
             )
     if not _is_count(concurrency, 1):
-        raise LocalProtocolError(
+        raise ConfigurationInvalid(
             f"{where}: concurrency is a whole number from 1 to {CONCURRENCY_MAX:,}, not {shown(concurrency)}"
         )
     if queue is not None and not _is_count(queue, 0):
-        raise LocalProtocolError(
+        raise ConfigurationInvalid(
             f"{where}: queue is a whole number from 0 to {CONCURRENCY_MAX:,}, not {shown(queue)}"
         )
     if rate is not None:
@@ -53,28 +53,28 @@ def check_event_limits(pattern: str, *, timeout: float | None, concurrency: int)
     """The same for a handler of events."""
     where = f"events {pattern!r}"
     if timeout is not None and not (_is_number(timeout) and 0 < timeout <= SECONDS_MAX):
-        raise LocalProtocolError(
+        raise ConfigurationInvalid(
             f"{where}: timeout is seconds above 0 and at most {SECONDS_MAX:,}, not {shown(timeout)}"
         )
     if not _is_count(concurrency, 1):
-        raise LocalProtocolError(
+        raise ConfigurationInvalid(
             f"{where}: concurrency is a whole number from 1 to {CONCURRENCY_MAX:,}, not {shown(concurrency)}"
         )
 
 
 def _check_rate(where: str, rate: Rate) -> None:
     if not isinstance(rate, Rate):
-        raise LocalProtocolError(f"{where}: rate is a Rate, as in Rate(10, burst=50), not {shown(rate)}")
+        raise ConfigurationInvalid(f"{where}: rate is a Rate, as in Rate(10, burst=50), not {shown(rate)}")
     if not (_is_number(rate.per_second) and 0 < rate.per_second <= RATE_MAX):
-        raise LocalProtocolError(
+        raise ConfigurationInvalid(
             f"{where}: a rate has calls per second above 0 and at most {RATE_MAX:,}, not {shown(rate.per_second)}"
         )
     if not _is_count(rate.burst, 1):
-        raise LocalProtocolError(
+        raise ConfigurationInvalid(
             f"{where}: the burst of a rate is a whole number from 1 to {CONCURRENCY_MAX:,}, not {shown(rate.burst)}"
         )
     if rate.per not in ("node", "namespace"):
-        raise LocalProtocolError(f"{where}: a rate is per 'node' or per 'namespace', not {shown(rate.per)}")
+        raise ConfigurationInvalid(f"{where}: a rate is per 'node' or per 'namespace', not {shown(rate.per)}")
 
 
 def _is_number(value: object) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import traceback
 from types import TracebackType
 
 import outcome
@@ -23,6 +24,8 @@ REPEAT_INTERVAL = 10.0
 """Seconds in which failures of one kind are counted before the count is told."""
 KINDS_MAX = 256
 DETAIL_MAX = 1_000
+LINE_MAX, LINES_MAX = 2_000, 500
+"""Characters of a line, and lines, of a traceback in the log: an exception may carry megabytes."""
 OTHERS = ("handlers",)
 
 _OURS = (*(os.path.dirname(one.__file__ or "") + os.sep for one in (reachp2p, trio, outcome)), "<")
@@ -47,12 +50,14 @@ class FailureLog:
             self._repeated[kind] += 1
             return
         self._repeated[kind] = 0
+        cut = None if error is None else _cut(error, trace)
         logger.error(
-            "%s failed for a call of node %s: %s",
+            "%s failed for a call of node %s: %s%s",
             what,
             caller,
             plain(detail, DETAIL_MAX),
-            exc_info=None if error is None else (type(error), error, trace),
+            "" if cut is None else f"\n{cut}",
+            exc_info=None if error is None or cut is not None else (type(error), error, trace),
         )
         self._nursery.start_soon(self._count, kind, what, plain(detail, DETAIL_MAX))
 
@@ -66,6 +71,19 @@ class FailureLog:
             times = "once more" if self._repeated[kind] == 1 else f"{self._repeated[kind]:,} more times"
             logger.error("%s failed %s within %g s, as before: %s", what, times, REPEAT_INTERVAL, detail)
             self._repeated[kind] = 0
+
+
+def _cut(error: BaseException, trace: TracebackType | None) -> str | None:
+    """The traceback with its texts cut off, if one of them is longer than a log should have; else None."""
+    lines = "".join(traceback.format_exception(type(error), error, trace)).splitlines()
+    if len(lines) <= LINES_MAX and all(len(line) <= LINE_MAX for line in lines):
+        return None
+    if len(lines) > LINES_MAX:
+        half = LINES_MAX // 2
+        lines = [*lines[:half], f"… {len(lines) - 2 * half:,} lines …", *lines[-half:]]
+    return "\n".join(
+        line if len(line) <= LINE_MAX else f"{line[:LINE_MAX]}… ({len(line):,} characters)" for line in lines
+    )
 
 
 def own_frames(error: BaseException) -> TracebackType | None:

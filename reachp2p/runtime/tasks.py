@@ -23,7 +23,7 @@ class StillRunning(CallFailed):
     """
 
     def __init__(self, task: Task, message: str) -> None:
-        super().__init__(ErrorCode.STILL_RUNNING, message)
+        super().__init__(ErrorCode.STILL_RUNNING, message, call=task.id)
         self.task = task
 
 

@@ -272,6 +272,10 @@ def test_a_submitted_task_is_asked_for_by_its_id(run: Run) -> None:
     assert json.loads(run("task", "--node", "seed", "--json")[1])["tasks"][0]["state"] == "done"
     assert run("task", "ab" * 16, "--node", "seed")[0] == 1
     assert run("task", "--cancel", "--node", "seed")[0] == 2
+    code, out, _ = run("stream", "text.shout", '{"text": "x"}', "--node", "seed", "--json")
+    assert (code, json.loads(out)["error"]["code"], out.count("\n")) == (1, 1405, 1), (
+        "items would come before it"
+    )
 
 
 @pytest.mark.usefixtures("wait_for_agent")
@@ -455,12 +459,16 @@ def test_a_second_signal_forces_a_node_that_hangs(folder: Path) -> None:
     caller = subprocess.Popen(
         [sys.executable, "-m", "reachp2p", "call", "stuck.hang", "--node", "stuck"],
         env=environment(folder),
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         while not (folder / "hanging").exists():
             assert caller.poll() is None, "the call must hang"
             time.sleep(0.02)
+        caller.send_signal(signal.SIGINT)
+        assert "Traceback" not in caller.communicate(timeout=30)[1]
+        assert caller.returncode == 130
         stuck.process.send_signal(signal.SIGTERM)
         time.sleep(0.1)
         stuck.process.send_signal(signal.SIGINT)

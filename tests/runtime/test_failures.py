@@ -96,6 +96,19 @@ async def test_a_result_that_cannot_be_sent_and_an_error_without_words_are_told_
 
 
 @pytest.mark.trio
+async def test_an_exception_that_carries_megabytes_does_not_fill_the_log(log: StringIO) -> None:
+    async with Node(agent, name="one") as node:
+        for text in ("x" * 900_000, "line\n" * 100_000):
+            with pytest.raises(CallFailed) as caught:
+                await node.call("one.raise", {"text": text})
+            assert len(str(caught.value)) < 2_000
+    text = log.getvalue()
+    assert len(text) < 100_000
+    assert "(900,016 characters)" in text
+    assert "in raises" in text
+
+
+@pytest.mark.trio
 async def test_further_failures_of_a_kind_are_counted(
     autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -21,7 +21,7 @@ from reachp2p._schema import Parameter, ParameterCheck, parameters_schema
 from reachp2p.core.commands import InvokeResult
 from reachp2p.core.counters import Counters
 from reachp2p.core.ids import NodeId
-from reachp2p.errors import LocalProtocolError
+from reachp2p.errors import ConfigurationInvalid, LocalProtocolError
 from reachp2p.runtime.handlers import InvokeContext
 from reachp2p.runtime.threads import Threads
 
@@ -210,7 +210,7 @@ def test_a_capability_is_declared_once_and_by_name() -> None:
         agent.capability(handler)  # type: ignore[arg-type]
     with pytest.raises(LocalProtocolError, match="timeout"):
         agent.capability("x.z", timeout=0)
-    with pytest.raises(LocalProtocolError, match="concurrency"):
+    with pytest.raises(ConfigurationInvalid, match="concurrency"):
         agent.capability("x.z", concurrency=0)
     for queue in (-1, 1.5, True, 100_001):
         with pytest.raises(LocalProtocolError, match="queue is a whole number"):

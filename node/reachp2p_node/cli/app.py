@@ -437,9 +437,14 @@ def _run(given: list[str]) -> int:
                 error.show()  # type: ignore[attr-defined]  # click's, which typer does not declare
         return output.USAGE
     except ReachError as error:
-        output.report(error, as_json="--json" in _options_of(given))
+        is_line = given[:1] in (["stream"], ["subscribe"])
+        output.report(error, as_json="--json" in _options_of(given), as_line=is_line)
         return output.FAILED
     except (KeyboardInterrupt, typer.Abort):
+        return output.INTERRUPTED
+    except BaseExceptionGroup as group:  # Ctrl-C that came while several things were waited for
+        if group.subgroup(KeyboardInterrupt) is None:
+            raise
         return output.INTERRUPTED
 
 

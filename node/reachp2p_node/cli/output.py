@@ -114,14 +114,15 @@ def finish() -> None:
     settle(sys.stderr)
 
 
-def report(error: ReachError, *, as_json: bool) -> None:
-    """Say what went wrong: a line on stderr, and with `--json` an object with the code on stdout."""
+def report(error: ReachError, *, as_json: bool, as_line: bool = False) -> None:
+    """Say what went wrong: a line on stderr, and with `--json` an object with the code on stdout, on one line if it
+    comes after others."""
     note(f"reachp2p: {error}")
     call = getattr(error, "call", None)
     if call is not None:
         note(f"`reachp2p trace {call}` shows how it went")
     if as_json:
-        print_json({"error": error_object(error)})
+        (print_json_line if as_line else print_json)({"error": error_object(error)})
 
 
 def _stdout() -> TextIO:

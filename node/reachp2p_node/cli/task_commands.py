@@ -24,8 +24,8 @@ def task(
     """Print the result of a task, or how far it is.
 
     A call that takes longer than its caller waits goes on as a task, and `reachp2p call --submit` makes one at once.
-    The node that made the call keeps it, and how it ended for 10 minutes. The exit code is 0 if the task is done or
-    goes on, 1 if it has failed.
+    The node that made the call keeps it, and how it ended for 10 minutes. The exit code is 0 if the task is done, goes
+    on, or is cancelled by this command, 1 if it has failed or was cancelled before.
 
     \b
     Examples:

@@ -26,7 +26,7 @@ def submit(args: Mapping[str, Any], node: str | None, state: Path | None, *, as_
 def show_task(args: Mapping[str, Any], node: str | None, state: Path | None, *, as_json: bool) -> int:
     """`reachp2p task ID`: the result on stdout if there is one, its state on stderr."""
     asked, answer = trio.run(partial(ask, node, state, "task", args, args["wait"] + ANSWER_MARGIN))
-    has_failed = answer["state"] in ("failed", "cancelled")
+    has_failed = answer["state"] == "failed" or (answer["state"] == "cancelled" and not args["cancel"])
     if as_json:
         output.print_json({"asked": asked.name, **answer})
     else:
