@@ -4,10 +4,11 @@ Inputs are plain calls into the engine from whatever task received them: everyth
 input never waits. Outputs are performed by one task, woken once for all the inputs that came in one round of trio's
 scheduler; that is what makes batches, and no message costs a task or a checkpoint of its own. In a long round they do
 not wait for its end: every `BATCH` inputs they are performed by whoever gave the last, or a hundred calls would leave
-as one lump, their answers would come as one, and of two nodes one would always be idle. What one read of a link has
-brought is a batch already: its outputs are performed at once, a round earlier. No effect blocks: a datagram is sent now
-or dropped, a frame goes to the kernel or to its link's queue, a write goes to the storage thread, a handler gets a
-task. The one timer is the engine's `next_deadline`.
+as one lump, their answers would come as one, and of two nodes one would always be idle. What is for the application
+waits for the end of the round all the same: whoever has just given a command does not listen yet. What one read of a
+link has brought is a batch already: its outputs are performed at once, a round earlier. No effect blocks: a datagram is
+sent now or dropped, a frame goes to the kernel or to its link's queue, a write goes to the storage thread, a handler
+gets a task. The one timer is the engine's `next_deadline`.
 """
 
 from __future__ import annotations
@@ -89,6 +90,8 @@ class Driver:
         self._parked: trio.lowlevel.Task | None = None
         self._wall_reported = float("-inf")
         self._sent_on: dict[LinkId, None] = {}
+        self._untold: list[Notify | StreamReady] = []
+        """What is for the application, and has not been told yet."""
 
     def connect(self, outlets: Outlets) -> None:
         """Give it what it performs effects with; once, before `start`."""
@@ -127,7 +130,7 @@ class Driver:
         if (
             self._is_awake
             or not self._may_perform
-            or not self._perform_early()
+            or not self._perform_early(tells=True)
             or self._deadline() < self._sleeps_until
         ):
             self.wake()
@@ -152,7 +155,7 @@ class Driver:
         self._inputs += 1
         if self._is_awake:
             if self._inputs >= BATCH and self._may_perform:
-                self._perform_early()
+                self._perform_early(tells=False)
             return
         self._is_awake = True
         task, self._parked = self._parked, None
@@ -197,30 +200,38 @@ class Driver:
         deadline = engine.next_deadline()
         if deadline is not None and deadline <= now:
             engine.handle_timeout(now)
-        if not self._perform_all(outlets, now):
+        if not self._perform_all(outlets, now, True):
             self.wake()
 
-    def _perform_early(self) -> bool:
-        """Perform what there is for an input whose task is not ours; false if a turn is due.
+    def _perform_early(self, *, tells: bool) -> bool:
+        """Perform what there is for an input whose task is not ours; false if a turn is due. `tells`: also what is for
+        the application.
 
         What goes wrong ends `run`, and not that task.
         """
         assert self._outlets is not None, "connect comes first"
         try:
-            return self._context.run(self._perform_all, self._outlets, trio.current_time())
+            return self._context.run(self._perform_all, self._outlets, trio.current_time(), tells)
         except Exception as error:  # noqa: BLE001 raised by the next turn
             self._failure = error
             self._may_perform = False
             return False
 
-    def _perform_all(self, outlets: Outlets, now: float) -> bool:
+    def _perform_all(self, outlets: Outlets, now: float, tells: bool) -> bool:
         """Perform effects until there are none; false if other tasks should run before the rest."""
         self._inputs = 0
         may_perform, self._may_perform = self._may_perform, False
         try:
             for _ in range(ROUNDS_MAX):
+                if tells and self._untold:
+                    untold, self._untold = self._untold, []
+                    for told in untold:
+                        self._perform(told, outlets)
                 for effect in self.engine.take_effects():
-                    self._perform(effect, outlets)
+                    if not tells and isinstance(effect, Notify | StreamReady):
+                        self._untold.append(effect)
+                    else:
+                        self._perform(effect, outlets)
                 if not self._report_room(outlets.links, now):
                     return True
             return False

@@ -88,9 +88,15 @@ def _bind_once(host: str, port: int) -> BoundPair:
 
 def socket_address(host: str, port: int) -> tuple[socket.AddressFamily, SocketAddress]:
     """Family and kernel address of a literal IP address, zone included (`fe80::1%eth0`). Else raises `OSError`."""
-    found = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-    )
+    try:
+        found = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        )
+    except (
+        ValueError,
+        OverflowError,
+    ) as error:  # no name even ("a..b", a NUL in it): members advertise what they like
+        raise OSError(errno.EINVAL, f"{host!r} is no IP address") from error
     family, _, _, _, address = found[0]
     return family, address  # type: ignore[return-value]  # a kernel address has two or four parts
 

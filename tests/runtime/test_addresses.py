@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pytest
+import trio
 
+from reachp2p import Node
 from reachp2p.core.ids import Address
+from reachp2p.core.settings import Protocol
 from reachp2p.errors import ConfigurationInvalid, ErrorCode, InvalidIdentifier, ReachError
 from reachp2p.runtime.addresses import advertised, check_host
 from reachp2p.runtime.options import parse_seeds
+from reachp2p.runtime.sockets import socket_address
 
 
 @pytest.mark.parametrize(
@@ -22,6 +26,26 @@ from reachp2p.runtime.options import parse_seeds
 )
 def test_loopback_needs_no_permission(host: str, bound: str) -> None:
     assert check_host(host, insecure_open=False) == bound
+
+
+@pytest.mark.parametrize("host", ["a..b", "a\0b", "x" * 70, "\ud800", "", "999.1.1.1", "example.org"])
+def test_what_is_no_address_is_an_os_error_whatever_the_resolver_thinks_of_it(host: str) -> None:
+    """A member may advertise what it likes: the name "a..b" ended every node that heard of it."""
+    with pytest.raises(OSError, match="."):
+        socket_address(host, 7946)
+
+
+@pytest.mark.trio
+async def test_an_address_that_nobody_can_dial_ends_no_other_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Protocol(start_answer_timeout=0.2, gossip_interval=0.02)
+    async with Node(name="sound", protocol=settings) as sound:
+        monkeypatch.setattr("reachp2p.runtime.lifetime.advertised", lambda *_, **__: (Address("a..b", 7946),))
+        async with Node(name="odd", seeds=[str(sound.address)], protocol=settings) as odd:
+            with trio.fail_after(10):
+                while not sound.diagnostics().get("udp.ignored.bad_address"):  # noqa: ASYNC110 (a counter)
+                    await trio.sleep(0.02)
+            assert odd.id in {member.node for member in sound.members()}
+        assert sound.is_running
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.5", "fe80::1%eth0"])

@@ -51,6 +51,8 @@ class LinkBook:
         self._counters = counters
         self._links: dict[LinkId, Link] = {}
         self._last_dialled = 0
+        self._held: dict[NodeId, list[LinkOutput]] = {}
+        """Clean ends that are told once the dial that goes on for the link's node has ended, one way or the other."""
 
     def get(self, link: LinkId) -> Link | None:
         """The link of this number, if it has not been forgotten."""
@@ -205,7 +207,12 @@ class LinkBook:
         self._timers.cancel(LinkDue(link.id))
 
     def report(self, link: Link, end: LinkEnd, now: float, *, clean: bool) -> list[LinkOutput]:
-        """The link is of no more use to anybody: said once. A dial that failed goes on at the next address."""
+        """The link is of no more use to anybody: said once. A dial that failed goes on at the next address.
+
+        A clean end while a dial to the same node is under way is told after the end of that dial. The other side may
+        have closed the link because it uses that dial's already, whose last frame is still on its way here: what waits
+        for an answer is to go on over it.
+        """
         link.is_reported = True
         was_proven = link.life is not None
         if link.expected is not None:
@@ -216,17 +223,31 @@ class LinkBook:
             return []
         if not was_proven and link.candidates and not self.is_full:
             self.begin_dial(link.candidates[0], link.expected, link.candidates[1:], now)
-        return [
-            LinkDown(
-                link=link.id,
-                node=link.node if was_proven else link.expected,
-                life=link.life,
-                address=link.address,
-                end=end,
-                dialled=link.dialled,
-                was_proven=was_proven,
-                clean=clean,
-                code=link.goodbye.code,
-                detail=link.goodbye.reason,
-            )
-        ]
+        down = LinkDown(
+            link=link.id,
+            node=link.node if was_proven else link.expected,
+            life=link.life,
+            address=link.address,
+            end=end,
+            dialled=link.dialled,
+            was_proven=was_proven,
+            clean=clean,
+            code=link.goodbye.code,
+            detail=link.goodbye.reason,
+        )
+        node = link.node
+        if clean and node is not None and self._is_about_to_be_linked(node):
+            self._counters.add("links.ends_held")
+            self._held.setdefault(node, []).append(down)
+            return []
+        released = [] if link.expected is None or not self._held else self.release(link.expected)
+        return [down, *released]
+
+    def _is_about_to_be_linked(self, node: NodeId) -> bool:
+        return self.directory.link_to(node) is None and self.directory.dial_to(node) is not None
+
+    def release(self, node: NodeId) -> list[LinkOutput]:
+        """The ends of links to this node that were held, unless they are to be held on."""
+        if node not in self._held or self._is_about_to_be_linked(node):
+            return []
+        return self._held.pop(node)

@@ -374,6 +374,7 @@ class Links:
             return
         self._directory.add(node, link)
         outputs.append(LinkUp(link.id, node, hello.life, link.address, link.dialled))
+        outputs += self._book.release(node)
         for outlived in self._directory.outlived(node, hello.life):
             outputs += self._book.fail(outlived, "superseded", 0, Doom.SUPERSEDED.value, now)
         for surplus in self._directory.surplus(node):

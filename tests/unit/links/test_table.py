@@ -11,7 +11,7 @@ from reachp2p.core.settings import Protocol
 from reachp2p.core.wire.codec import encode_message, pack_messages
 from reachp2p.core.wire.messages import Ack, Cancel, Goodbye, Message, Ping, Reply
 from reachp2p.errors import ErrorCode
-from tests.unit.links.pair import Net, Script, Side, life
+from tests.unit.links.pair import End, Net, Script, Side, Wire, life
 
 NONCE = b"8 bytes!"
 
@@ -119,6 +119,52 @@ def test_a_simultaneous_dial_ends_with_the_link_of_the_lower_node_and_loses_noth
     assert [(d.link, d.end, d.clean) for d in b.downs] == [(given_up, LinkEnd.GOODBYE, True)]
     assert [(d.end, d.clean) for d in a.downs] == [(LinkEnd.GOODBYE, True)]
     assert a.links.gauges()["links"] == b.links.gauges()["links"] == 1
+
+
+def closed_for_another() -> tuple[Net, Side, Side, Wire]:
+    """b has closed its own link, because it uses the one that a dials: b's proof on that is still on its way to a."""
+    net = Net()
+    a, b = net.side("a"), net.side("b")
+    a.dial(b, b.node)
+    b.dial(a, a.node)
+    kept, _ = net.wires
+
+    heard = 0
+
+    def is_withheld(end: End) -> bool:
+        return end is kept.dialler and end.is_told and heard == 1  # b's Hello; its proof comes next
+
+    while possible := [step for step in net.steps() if not is_withheld(step[1])]:
+        heard += possible[0][1] is kept.dialler and kept.dialler.is_told
+        net.step(*possible[0])
+    assert kept.acceptor is not None
+    assert b.links.link_to(a.node) == kept.acceptor.link
+    assert [(down.end, down.clean) for down in b.downs] == [(LinkEnd.GOODBYE, True)]
+    return net, a, b, kept
+
+
+def test_the_end_of_a_link_that_is_closed_for_another_is_told_when_that_one_is_open_here_too() -> None:
+    """A newcomer's first call was ended with 1409, because nothing led to its instance for 8 ms (newcomer-calls)."""
+    net, a, b, kept = closed_for_another()
+    assert (a.downs, a.links.link_to(b.node)) == ([], None)
+    assert a.links.is_dialling(b.node)
+    net.run()
+    up, down = a.outputs[-2:]
+    assert isinstance(up, LinkUp)
+    assert isinstance(down, LinkDown)
+    assert (up.link, down.clean, a.links.link_to(b.node)) == (kept.dialler.link, True, kept.dialler.link)
+    assert a.counters.value("links.ends_held") == 1
+
+
+def test_the_end_of_a_link_that_is_closed_for_another_is_told_when_that_one_does_not_open() -> None:
+    net, a, b, kept = closed_for_another()
+    net.cut(kept)
+    net.run()
+    assert [(down.link, down.was_proven, down.clean) for down in a.downs] == [
+        (kept.dialler.link, False, False),
+        (a.downs[-1].link, True, True),
+    ]
+    assert not a.links.is_dialling(b.node)
 
 
 def test_who_dials_twice_keeps_the_older_link() -> None:
