@@ -277,7 +277,8 @@ class Lifetime:
         driver = self.driver
         with trio.CancelScope(deadline=self._deadline) as self._draining:
             now = trio.current_time()
-            driver.engine.leave(now, timeout=max(0.0, (self._deadline - now) * 0.75))
+            left = max(0.0, self._deadline - now)
+            driver.engine.leave(now, timeout=left - min(GOODBYE_TIMEOUT, left / 4))
             driver.wake()
             await self._drained.wait()
         links.close_all()

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import trio
 from reachp2p_node.cli import main, output
+from reachp2p_node.cli.nodes import Running
 
 from tests.node.processes import Processes
 
@@ -121,6 +126,51 @@ def runs_until_told(processes: Processes, program: subprocess.Popen[str]) -> Non
     finally:
         program.kill()
         program.wait()
+
+
+@pytest.mark.parametrize(
+    ("command", "item"),
+    [
+        (["stream", "demo.count"], {"item": 1}),
+        (["stream", "demo.count", "--json"], {"item": 1}),
+        (["subscribe", "demo.>", "--json"], {"topic": "demo.one", "data": 1}),
+    ],
+)
+@pytest.mark.parametrize(
+    "lost", [BrokenPipeError(), OSError(28, "No space left on device")], ids=["reader", "disk"]
+)
+def test_what_goes_on_for_ever_ends_when_its_output_is_lost(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    command: list[str],
+    item: dict[str, Any],
+    lost: OSError,
+) -> None:
+    """As in `reachp2p stream demo.count | head -1`: items were pulled to the last, and each had its message."""
+    given = 0
+
+    async def endless(*_: object) -> AsyncIterator[dict[str, Any]]:
+        nonlocal given
+        while True:
+            await trio.lowlevel.checkpoint()
+            given += 1
+            yield item
+
+    async def choose(*_: object) -> Running:
+        return Running(Path("here"), 1, {"name": "one"})
+
+    class Lost(io.StringIO):
+        def write(self, text: str) -> int:
+            raise lost
+
+    for module in ("streams", "events"):
+        monkeypatch.setattr(f"reachp2p_node.cli.{module}.stream", endless)
+        monkeypatch.setattr(f"reachp2p_node.cli.{module}.choose", choose)
+    with monkeypatch.context() as patched:
+        patched.setattr("sys.stdout", Lost())
+        assert main(command) == 1
+    assert given == 1
+    assert capsys.readouterr().err.count("\n") <= 1
 
 
 def test_the_standard_descriptors_are_given_to_no_file(processes: Processes) -> None:

@@ -352,7 +352,11 @@ app.command()(subscribe)
 def leave(
     timeout: Annotated[
         float,
-        typer.Option("--timeout", metavar="SECONDS", help="To finish what runs; then it is cut off."),
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            help="To finish what runs and say goodbye, which has the last second; then it is cut off.",
+        ),
     ] = 10.0,
     node: NodeOption = None,
     state: StateOption = None,

@@ -51,9 +51,14 @@ def print_json(value: object) -> None:
 
 
 def print_json_line(value: object) -> None:
-    """One JSON document on one line, for programs that go on (`seed`, `run`): that it is not read does not end them."""
+    """One JSON document on one line. Raises `BrokenPipeError` or `StdoutLost`."""
+    print_text(_harmless(json.dumps(value, ensure_ascii=False, allow_nan=False)))
+
+
+def tell_json_line(value: object) -> None:
+    """The same for programs that go on (`seed`, `run`): that it is not read does not end them."""
     try:
-        print_text(_harmless(json.dumps(value, ensure_ascii=False, allow_nan=False)))
+        print_json_line(value)
     except BrokenPipeError:
         settle(sys.stdout)
     except StdoutLost as error:

@@ -89,7 +89,7 @@ def _start(
         on_started=_print_started if as_json else _note_started,
     )
     if as_json:
-        output.print_json_line({"event": "stopped", "name": name, "exit_code": code})
+        output.tell_json_line({"event": "stopped", "name": name, "exit_code": code})
     return code
 
 
@@ -102,7 +102,7 @@ def _note_started(node: Node) -> None:
 
 
 def _print_started(node: Node) -> None:
-    output.print_json_line(
+    output.tell_json_line(
         {
             "event": "started",
             "name": node.name,
