@@ -46,7 +46,7 @@ class Claiming:
             lost, own.lost = own.lost, {}
             for agent in lost:
                 parts.callee.hand_back(agent, now)
-                parts.event_handlers.hand_back(agent)
+                parts.event_handlers.hand_back(agent, now)
                 parts.effects.notify(ClaimChanged(at=now, agent=agent, epoch=0, token=None))
             changed, own.changed = own.changed, {}
             for agent in changed:

@@ -100,7 +100,7 @@ class Leaving:
         parts.callee.drain(now)
         for agent in parts.own_claims.tokens:
             parts.callee.hand_back(agent, now)
-            parts.event_handlers.hand_back(agent)
+            parts.event_handlers.hand_back(agent, now)
         parts.caller.drain()
         parts.own.leave()
         self._hearing.announce(now)

@@ -66,7 +66,7 @@ class Threads:
         except trio.WouldBlock:
             left = trio.current_effective_deadline() - trio.current_time()
             if self._abandoned < self.count:  # else nobody knows of any that would come back
-                with trio.move_on_after(min(WAIT_MAX, left / 2)):
+                with trio.move_on_after(max(0.0, min(WAIT_MAX, left / 2))):
                     await self._limiter.acquire_on_behalf_of(borrower)
                     return
             await trio.lowlevel.checkpoint_if_cancelled()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -131,3 +132,19 @@ async def test_being_cancelled_while_waiting_abandons_nothing(stuck: Stuck) -> N
         assert threads.gauges() == {"size.threads": 1, "size.threads_abandoned": 0, "size.threads_awaited": 0}
         stuck.release.set()
     assert counters.value("threads.refused") == counters.value("threads.abandoned") == 0
+
+
+async def test_a_call_whose_deadline_has_passed_already_finds_no_thread_as_any_other() -> None:
+    """The event loop was held: the deadline has passed before anybody could be told."""
+    threads, stuck = Threads(Counters(), 1), Stuck()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(threads.run, "has the only thread", stuck)
+        await trio.to_thread.run_sync(stuck.begun.acquire)
+        with trio.move_on_after(0.05) as scope:
+            time.sleep(0.1)  # noqa: ASYNC251 (as a handler that holds the loop)
+            with pytest.raises((NoThreadFree, trio.Cancelled)) as caught:
+                await threads.run("finds none", lambda: None)
+            if isinstance(caught.value, trio.Cancelled):
+                raise caught.value
+        stuck.release.set()
+    assert scope.cancel_called

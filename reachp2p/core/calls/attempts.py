@@ -295,8 +295,8 @@ class Attempts:
             self._callee.on_cancel(self._own, call.life, cancel, now)
         elif call.spec.stream:
             self._streams.farewell(call.node, call.life, cancel)
-        else:
-            self._links.send(call.link, cancel)
+        elif not self._links.send(call.link, cancel):  # it is full, or about to be closed for another one
+            self.waiting_cancels.add(call.id, call.node, call.life, call.deadline, now)
 
 
 def _ms_since(moment: float, now: float) -> int:

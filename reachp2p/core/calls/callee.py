@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from msgspec.structs import replace
+
 from reachp2p.core.calls.admission import Admission, Refusal, not_as_offered
 from reachp2p.core.calls.call import LOCAL
 from reachp2p.core.calls.hop_store import HopStore
@@ -106,6 +108,8 @@ class Callee:
                 served.link, served.life = link, life  # it will be answered where it is asked for now
             return
         self._load.on_request(now)
+        if request.extensions:  # of a later version: what waits is counted without them
+            request = replace(request, extensions={})
         execution = self.dedupe.find(node, request)
         may_have_run = execution is not None or self.dedupe.may_have_forgotten(request, now)
         refusal = self._refusal(request)
@@ -191,7 +195,7 @@ class Callee:
         if down.node is None:
             return
         other = self._links.link_to(down.node)
-        goes_on = down.clean and other is not None and self._links.life_of(other) == down.life
+        goes_on = down.heard_all and other is not None and self._links.life_of(other) == down.life
         for invocation in self.invocations.served.of_node(down.node):
             if invocation.link != down.link or invocation.request.stream:
                 continue  # a stream outlives its link

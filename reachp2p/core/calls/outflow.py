@@ -64,6 +64,11 @@ class Outflow:
         return self.first + len(self._kept)
 
     @property
+    def credit(self) -> int:
+        """Bytes that may be sent in all; 0 until the consumer has granted any."""
+        return self._credit
+
+    @property
     def is_granted(self) -> bool:
         """Whether the consumer takes items already."""
         return self._window > 0

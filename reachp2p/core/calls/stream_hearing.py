@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import inf
 
+from msgspec.structs import replace
+
 from reachp2p.core.calls.inflow import Arrival
 from reachp2p.core.calls.stream import Stream, StreamInput, StreamState
 from reachp2p.core.calls.stream_keeper import StreamKeeper
@@ -88,6 +90,8 @@ class StreamHearing:
         if len(item.payload) > self._protocol.payload_max:
             self._keeper.break_rules(stream, f"an item has {len(item.payload)} bytes", now)
             return
+        if item.extensions:  # of a later version, and not counted
+            item = replace(item, extensions={})
         arrival = inflow.arrive(item)
         if arrival is Arrival.REPEATED:
             self._counters.add("streams.item_repeated")
@@ -111,10 +115,12 @@ class StreamHearing:
         outflow = stream.outflow
         if outflow is None:
             return
+        before = outflow.credit
         outflow.grant(credit)
         if outflow.is_finished:  # its end waits for the first credit
             self._pump.ready(stream)
-        stream.moved_at = now
+        if outflow.credit > before:  # or whoever repeats itself would look as if it read
+            stream.moved_at = now
         self._keeper.account(stream, now)
         if stream.writer_waits:
             self._keeper.wake(stream)

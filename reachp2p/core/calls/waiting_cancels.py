@@ -1,8 +1,8 @@
 """Cancels that no link takes now: what is not wanted any more is withdrawn as soon as a link leads to its instance.
 
-A call that ends while it waits to be joined again may be executed all the same, a task for hours. So its instance is
-dialled until it hears that nobody wants the answer, its life is over, or the deadline of the call has passed, which
-ends the handler by itself (docs/protocol/calls.md).
+A call that ends while it waits to be joined again, or whose link is full, may be executed all the same, a task for
+hours. So its instance is dialled until it hears that nobody wants the answer, its life is over, or the deadline of the
+call has passed, which ends the handler by itself (docs/protocol/calls.md).
 """
 
 from __future__ import annotations

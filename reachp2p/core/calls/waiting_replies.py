@@ -2,8 +2,8 @@
 
 Several large results that are ready in one moment are more than a link takes at once, although the caller reads. They
 wait here in order; small replies go past them. A caller that reads nothing loses its link by the link's own rules, and
-with it what waits for it. Bound: `WAITING_BYTES_MAX`; a reply beyond it is replaced by a short 1411, so that its caller
-learns at once that the result is lost.
+with it what waits for it. Bound: `WAITING_BYTES_MAX`. Beyond it the newest reply to the caller for whom most waits is
+replaced by a short 1411, so that it learns at once that the result is lost: one who reads slowly costs nobody else any.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class WaitingReplies:
         self._waiting: dict[tuple[NodeId, Life], deque[_Waiting]] = {}
         self._count = 0
         self._bytes = 0
+        self._bytes_for: dict[tuple[NodeId, Life], int] = {}
 
     def __len__(self) -> int:
         return self._count
@@ -70,20 +71,34 @@ class WaitingReplies:
             self._counters.add("calls.reply_dropped")  # the end of its link has told the caller
             return
         size = _size(reply)
-        queue = self._waiting.get((node, life))
-        if (queue is None or len(reply.payload) <= SMALL) and self._links.send(in_use, reply):
+        key = (node, life)
+        if (key not in self._waiting or len(reply.payload) <= SMALL) and self._links.send(in_use, reply):
             return
-        if self._bytes + size > WAITING_BYTES_MAX:
+        if not self._make_room(key, size, now):
             self.on_unsent(in_use, reply, now)
             return
-        if queue is None:
-            queue = self._waiting[node, life] = deque()
-        queue.append(_Waiting(link, reply, deadline))
+        self._waiting.setdefault(key, deque()).append(_Waiting(link, reply, deadline))
         self._count += 1
         self._bytes += size
+        self._bytes_for[key] = self._bytes_for.get(key, 0) + size
         self._counters.add("calls.reply_waited")
         if self._timers.due_at(WaitingRepliesDue()) is None:
             self._timers.set(WaitingRepliesDue(), now + RETRY_INTERVAL)
+
+    def _make_room(self, key: tuple[NodeId, Life], size: int, now: float) -> bool:
+        """Make room for a reply to one caller, at the cost of those for whom more waits; false if nobody's is more."""
+        while self._bytes + size > WAITING_BYTES_MAX:
+            most = max(self._bytes_for, key=self._bytes_for.__getitem__)
+            if self._bytes_for[most] <= self._bytes_for.get(key, 0) + size:
+                return False
+            waiting = self._waiting[most].pop()
+            self._forget(most, waiting)
+            if not self._waiting[most]:
+                del self._waiting[most]
+            link = self._link(waiting.link, *most)
+            if link is not None:
+                self.on_unsent(link, waiting.reply, now)
+        return True
 
     def on_unsent(self, link: LinkId, reply: Reply, now: float) -> None:
         """A reply will never leave. Its caller is told in a few bytes that there is none; if they do not fit either, or
@@ -99,7 +114,7 @@ class WaitingReplies:
         for key in list(self._waiting):
             queue = self._waiting[key]
             while queue and self._is_done(queue[0], *key, now):
-                self._forget(queue.popleft())
+                self._forget(key, queue.popleft())
             if not queue:
                 del self._waiting[key]
         if self._waiting:
@@ -112,7 +127,7 @@ class WaitingReplies:
                 link = self._link(waiting.link, node, life)
                 if link is not None:
                     self.on_unsent(link, waiting.reply, now)
-                self._forget(waiting)
+                self._forget((node, life), waiting)
         self._waiting.clear()
         self._timers.cancel(WaitingRepliesDue())
 
@@ -126,9 +141,13 @@ class WaitingReplies:
             return True
         return self._links.send(link, waiting.reply)
 
-    def _forget(self, waiting: _Waiting) -> None:
+    def _forget(self, key: tuple[NodeId, Life], waiting: _Waiting) -> None:
+        size = _size(waiting.reply)
         self._count -= 1
-        self._bytes -= _size(waiting.reply)
+        self._bytes -= size
+        self._bytes_for[key] -= size
+        if not self._bytes_for[key]:
+            del self._bytes_for[key]
 
     def _link(self, link: LinkId, node: NodeId, life: Life) -> LinkId | None:
         """The link the call came by while it takes replies, else another one to the same life."""

@@ -52,7 +52,7 @@ class LinkBook:
         self._links: dict[LinkId, Link] = {}
         self._last_dialled = 0
         self._held: dict[NodeId, list[LinkOutput]] = {}
-        """Clean ends that are told once the dial that goes on for the link's node has ended, one way or the other."""
+        """Ends that are told once the dial that is under way to the link's node has ended, one way or the other."""
 
     def get(self, link: LinkId) -> Link | None:
         """The link of this number, if it has not been forgotten."""
@@ -196,22 +196,26 @@ class LinkBook:
         self._effects.add(CloseLink(link.id, abort=True))
         return self.end(link, end, now)
 
-    def end(self, link: Link, end: LinkEnd, now: float, *, clean: bool = False) -> list[LinkOutput]:
+    def end(
+        self, link: Link, end: LinkEnd, now: float, *, clean: bool = False, heard_all: bool = False
+    ) -> list[LinkOutput]:
         """Forget a link, and report it unless that has happened."""
         self.forget(link)
-        return [] if link.is_reported else self.report(link, end, now, clean=clean)
+        return [] if link.is_reported else self.report(link, end, now, clean=clean, heard_all=heard_all)
 
     def forget(self, link: Link) -> None:
         """Nothing of this link is left to do."""
         self._links.pop(link.id, None)
         self._timers.cancel(LinkDue(link.id))
 
-    def report(self, link: Link, end: LinkEnd, now: float, *, clean: bool) -> list[LinkOutput]:
+    def report(
+        self, link: Link, end: LinkEnd, now: float, *, clean: bool, heard_all: bool
+    ) -> list[LinkOutput]:
         """The link is of no more use to anybody: said once. A dial that failed goes on at the next address.
 
-        A clean end while a dial to the same node is under way is told after the end of that dial. The other side may
-        have closed the link because it uses that dial's already, whose last frame is still on its way here: what waits
-        for an answer is to go on over it.
+        The end of one on which the other side has said all is told later while a dial to the same node is under way:
+        the other side may have closed the link because it uses that dial's already, whose last frame is still on its
+        way here, and what waits for an answer is to go on over it.
         """
         link.is_reported = True
         was_proven = link.life is not None
@@ -232,11 +236,12 @@ class LinkBook:
             dialled=link.dialled,
             was_proven=was_proven,
             clean=clean,
+            heard_all=heard_all,
             code=link.goodbye.code,
             detail=link.goodbye.reason,
         )
         node = link.node
-        if clean and node is not None and self._is_about_to_be_linked(node):
+        if heard_all and node is not None and self._is_about_to_be_linked(node):
             self._counters.add("links.ends_held")
             self._held.setdefault(node, []).append(down)
             return []

@@ -46,8 +46,9 @@ class LinkDown(msgspec.Struct, frozen=True, kw_only=True):
 
     `node` is who was proven or, before the proof, whom we meant to reach; `life` is known once proven. `end` is LOST
     only if nobody said goodbye. After a `clean` end everything sent on the link has been delivered, so what waits for
-    an answer goes on if another link leads to the same life. `code` and `detail` are what a goodbye (theirs or ours)
-    said; `detail` may be foreign text.
+    an answer goes on if another link leads to the same life. `heard_all` is half of that: everything that the other
+    side sent has arrived, so it knows of another link and goes on over it. `code` and `detail` are what a goodbye
+    (theirs or ours) said; `detail` may be foreign text.
     """
 
     link: LinkId
@@ -58,6 +59,7 @@ class LinkDown(msgspec.Struct, frozen=True, kw_only=True):
     dialled: bool
     was_proven: bool
     clean: bool = False
+    heard_all: bool = False
     code: int = 0
     detail: str = ""
 

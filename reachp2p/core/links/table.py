@@ -273,7 +273,8 @@ class Links:
         has_heard_goodbye = found.state is LinkState.PARTING
         found.move(LinkInput.TRANSPORT_CLOSED)
         clean = has_heard_goodbye and end is LinkEnd.GOODBYE and found.outgoing.has_said_goodbye
-        return self._book.end(found, LinkEnd.GOODBYE if has_heard_goodbye else end, now, clean=clean)
+        how = LinkEnd.GOODBYE if has_heard_goodbye else end
+        return self._book.end(found, how, now, clean=clean, heard_all=has_heard_goodbye)
 
     def on_timer(self, key: LinkDue, now: float) -> list[LinkOutput]:
         """A link's deadline has come."""
@@ -444,7 +445,7 @@ class Links:
         # Ours came first: all that they had to say is here, and we close once our own last words are out.
         link.move(LinkInput.GOODBYE_HEARD)
         self.waiting[link.id] = link
-        outputs += self._book.report(link, LinkEnd.GOODBYE, now, clean=True)
+        outputs += self._book.report(link, LinkEnd.GOODBYE, now, clean=True, heard_all=True)
 
     def _on_hangup(self, link: Link, goodbye: Goodbye, now: float, outputs: list[LinkOutput]) -> None:
         """The other side has closed already: what is on its way there will not be read."""

@@ -99,12 +99,14 @@ class EventHandlers:
         for key in [key for key in self._bulkheads if key[0] == agent]:
             self._close(key)
 
-    def hand_back(self, agent: str) -> None:
-        """This node owns an exclusive agent no more: drop what waits, cancel what runs."""
+    def hand_back(self, agent: str, now: float) -> None:
+        """This node owns an exclusive agent no more: drop what waits, cancel what runs; others have its places."""
         for key, bulkhead in self._bulkheads.items():
             if key[0] == agent:
                 self._forget_waiting(bulkhead)
         self._cancel([n for n, b in self._invocations.items() if b.agent == agent], "another node owns it")
+        for bulkhead in list(self._bulkheads.values()):
+            self._start_waiting(bulkhead, now)
 
     def drain(self) -> None:
         """Begin nothing more; what runs may finish."""

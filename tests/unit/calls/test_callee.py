@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from reachp2p.core.calls.waiting_replies import WAITING_BYTES_MAX
 from reachp2p.core.commands import InvokeResult, RouteQuery
 from reachp2p.core.ids import LinkId
 from reachp2p.core.settings import Protocol
@@ -594,3 +595,30 @@ def test_handlers_that_run_when_their_agent_is_offered_anew_count_for_its_concur
     b.finish()
     world.run()
     assert [invoke.message_id for invoke in b.running.values()] == [later]
+
+
+def test_a_caller_that_reads_slowly_costs_no_other_caller_its_results() -> None:
+    world = World()
+    b, slow, quick = world.node("b"), world.node("slow"), world.node("quick")
+    b.offer(concurrency=512)
+    for _ in range(76):
+        slow.call(timeout=3_600)
+    ours = [quick.call(timeout=60) for _ in range(12)]
+    world.run()
+    assert len(b.running) == 88
+    world.gated.add("b")  # the kernel takes nothing for now, on either link
+    result = InvokeResult(payload=bytes(1_048_000))
+    for node in (slow.node, quick.node):
+        for invoke in [invoke for invoke in b.running.values() if invoke.caller == node]:
+            b.finish(invoke.invocation, result)
+    assert b.callee.gauges()["calls.replies_waiting_bytes"] <= WAITING_BYTES_MAX
+    world.run()
+    world.gated.clear()
+    for wire in list(world.wires):
+        for end in wire.ends:
+            if end.side is b and any(other.side is quick for other in wire.ends):
+                world.writable(b, end.link)
+    world.sleep(5)
+    assert [quick.end_of(call).code for call in ours] == [0] * 12
+    world.sleep(60)
+    assert b.callee.gauges()["calls.replies_waiting_bytes"] == b.callee.gauges()["calls.replies_waiting"] == 0

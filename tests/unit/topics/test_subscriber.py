@@ -192,6 +192,24 @@ def test_pausing_cancels_and_draining_lets_finish(bench: Bench) -> None:
     assert bench.counters.value("topics.dropped.stopped") == 3
 
 
+def test_events_that_waited_because_the_node_was_full_are_handled_when_an_agent_is_handed_back(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reachp2p.core.topics.handling.RUNNING_MAX", 3)
+    bench.tokens[AUDIT] = 77
+    bench.handlers.offer(
+        AgentSpec(agent=AUDIT, exclusive=True, topics=(TopicSpec(pattern="a", concurrency_max=3),))
+    )
+    bench.handlers.offer(AgentSpec(agent="shop/other", topics=(TopicSpec(pattern="b"),)))
+    for number in range(3):
+        bench.hears(number, "a")
+    bench.hears(3, "b")
+    assert [invoke.agent for invoke in bench.started()] == [AUDIT] * 3
+    del bench.tokens[AUDIT]
+    bench.handlers.hand_back(AUDIT, 0.0)
+    assert [invoke.agent for invoke in bench.started()] == ["shop/other"]
+
+
 def test_an_exclusive_agent_handles_at_its_owner_and_stops_when_it_is_none(bench: Bench) -> None:
     offer(bench, exclusive=True)
     bench.hears(1)
@@ -202,7 +220,7 @@ def test_an_exclusive_agent_handles_at_its_owner_and_stops_when_it_is_none(bench
     (running,) = bench.started()
     assert running.fencing_token == 77
     del bench.tokens[AUDIT]
-    bench.handlers.hand_back(AUDIT)
+    bench.handlers.hand_back(AUDIT, 0.0)
     assert bench.handlers.running == 0
     bench.handlers.withdraw(AUDIT)
     assert bench.handlers.gauges()["topics.handlers"] == 0
