@@ -138,6 +138,10 @@ class Commanded(Frame):
         self._settle(now)
         return item
 
+    def stop_waiting(self, stream: StreamKey) -> None:
+        """Whoever was told to WAIT by `take_item` does not want the item any more, for now."""
+        self._parts.streams.stop_waiting(stream)
+
     def gather(self, wanted: HopFilter, now: float, timeout: float = GATHER_TIMEOUT) -> int:
         """Ask those that took part for recorded hops (docs/protocol/sessions.md); returns the number of the one
         `HopsGathered` that follows within `timeout` seconds. Raises `CallFailed` (1406, 1601)."""

@@ -94,7 +94,7 @@ class CallStream:
             if isinstance(item, StreamItem):
                 return self._value(item)
             # Also if it has ended in the engine: the news of it is on its way.
-            await port.wait()
+            await port.wait_for_item()
         if self._rest:
             return self._value(self._rest.popleft())
         self._raise_failure()

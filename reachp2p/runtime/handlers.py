@@ -183,6 +183,8 @@ class Handlers:
             invoke = msgspec.structs.replace(invoke, traceparent=span.traceparent)
         try:
             with scope:
+                if scope.cancel_called:  # before it has begun: it does nothing at all
+                    await trio.lowlevel.checkpoint()
                 result = await self._handle(invoke)
         finally:
             if span is not None:

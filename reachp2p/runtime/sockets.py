@@ -88,6 +88,10 @@ def _bind_once(host: str, port: int) -> BoundPair:
 
 def socket_address(host: str, port: int) -> tuple[socket.AddressFamily, SocketAddress]:
     """Family and kernel address of a literal IP address, zone included (`fe80::1%eth0`). Else raises `OSError`."""
+    if not (
+        host.isascii() and host.isprintable()
+    ):  # the resolver would stop at a NUL, and take what is before it
+        raise OSError(errno.EINVAL, f"{host!r} is no IP address")
     try:
         found = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV

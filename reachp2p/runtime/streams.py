@@ -83,7 +83,15 @@ class ItemPort:
                 return None
             if isinstance(item, StreamItem):
                 return item
-            await self._driver.stream_waits.wait(self.stream)
+            await self.wait_for_item()
+
+    async def wait_for_item(self) -> None:
+        """Wait until there may be one. Whoever gives up waiting says so: a stream is idle only while somebody waits."""
+        try:
+            await self.wait()
+        except BaseException:
+            self._driver.engine.stop_waiting(self.stream)
+            raise
 
     async def take_turn(self) -> None:
         """Let other tasks run, every so many items."""

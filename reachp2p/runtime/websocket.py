@@ -255,10 +255,10 @@ class Links:
                         end = LinkEnd.REFUSED
                     except OSError as error:  # it was reset as soon as it was connected
                         end = LinkEnd.LOST
-                        logger.info("dialling %s: %s", effect.address, error.strerror or error)
+                        logger.info("dialling %s: %s", plain(effect.address), error.strerror or error)
                     except _DialFailed as error:
                         end = error.end
-                        logger.info("dialling %s: %s", effect.address, plain(error))
+                        logger.info("dialling %s: %s", plain(effect.address), plain(error))
         finally:
             is_wanted = self._dials.pop(link, None) is not None
             if dialled is not None and (end is not None or not is_wanted):

@@ -447,3 +447,24 @@ async def test_closing_the_node_ends_its_streams() -> None:
                 nursery.start_soon(close)
                 with pytest.raises(CallFailed):
                     await read(items)
+
+
+async def test_only_the_time_in_which_somebody_waits_for_an_item_makes_a_stream_idle() -> None:
+    agent = Agent("slow/one")
+
+    @agent.capability("slow.items")
+    async def items() -> AsyncIterator[int]:
+        await trio.sleep(1.5)
+        yield 1
+        await trio.sleep_forever()
+
+    async with Node(agent, name="one") as node:
+        await node.wait_for("slow.items", timeout=5)
+        async with node.stream("slow.items", idle_timeout=1) as stream:
+            with trio.move_on_after(0.1):
+                await stream.__anext__()
+            await trio.sleep(2)  # busy with something else
+            assert await stream.__anext__() == 1
+            with pytest.raises(CallFailed) as caught:
+                await stream.__anext__()
+            assert caught.value.code == ErrorCode.DEADLINE_EXCEEDED

@@ -293,10 +293,13 @@ class Attempts:
         cancel = Cancel(message_id=call.id)
         if call.link == LOCAL:
             self._callee.on_cancel(self._own, call.life, cancel, now)
+        elif self._links.send(call.link, cancel):
+            return  # behind its request
         elif call.spec.stream:
             self._streams.farewell(call.node, call.life, cancel)
-        elif not self._links.send(call.link, cancel):  # it is full, or about to be closed for another one
-            self.waiting_cancels.add(call.id, call.node, call.life, call.deadline, now)
+        else:  # it is full, or about to be closed for another one
+            at_once = self._links.node_of(call.link) is None
+            self.waiting_cancels.add(call.id, call.node, call.life, call.deadline, now, at_once=at_once)
 
 
 def _ms_since(moment: float, now: float) -> int:

@@ -296,6 +296,7 @@ class Caller:
                     self._attempts.rejoin_later(call, now)
                 else:
                     self._attempts.over(call, ErrorCode.NODE_LOST, _unreached(down), now, executed=False)
+        self.waiting_cancels.on_link_up(node)  # over another one
 
     def on_unsent(self, link: LinkId, request: Request, now: float) -> None:
         """A request that was handed to a link has never left: its link has ended since, or was fuller than promised."""

@@ -30,9 +30,11 @@ FOLLOWERS_MAX = 16
 
 ON_ITS_WAY = 20.0
 """Seconds that a request waits for its link at most (`link_keepalive`): by so much its age may be too small."""
-REFUSALS_MAX = 1_024
-"""Requests with keys of which is remembered that they were refused. It matters while a copy of them may be on a lost
-link, which is a matter of seconds."""
+REFUSALS_MAX = 64
+"""Requests with keys of one node of which is remembered that they were refused. It matters while a copy of them may be
+on a lost link, which is a matter of seconds."""
+REFUSED_NODES_MAX = 1_024
+"""Nodes for which that is remembered; then the one that was first refused is forgotten."""
 
 Key = tuple[NodeId, str, str, str]
 
@@ -51,8 +53,10 @@ class _Share(msgspec.Struct, eq=False):
 
 
 class Dedupe:
-    """Bounds: `ENDS_MAX`, `ENDS_BYTES_MAX` of ends (`calls.keys_evicted`); `REFUSALS_MAX`
-    (`calls.refusals_forgotten`); what runs is in bulkheads. Room is made by whoever uses more than its share."""
+    """Bounds: `ENDS_MAX`, `ENDS_BYTES_MAX` of ends (`calls.keys_evicted`); `REFUSALS_MAX` of each of
+    `REFUSED_NODES_MAX` nodes (`calls.refusals_forgotten`); what runs is in bulkheads. Room is made by whoever uses more
+    than its share.
+    """
 
     def __init__(self, timers: Timers, counters: Counters) -> None:
         self._timers = timers
@@ -62,7 +66,7 @@ class Dedupe:
         """In the order of their ends."""
         self._shares: dict[NodeId, _Share] = {}
         """Of the calling nodes for which ends are remembered."""
-        self._refused: dict[tuple[NodeId, bytes], None] = {}
+        self._refused: dict[NodeId, dict[bytes, None]] = {}
         """What callers were promised not to be executed, by calling node and message id, the oldest first."""
         self._bytes = 0
         self._forgotten_until = float("-inf")
@@ -104,16 +108,22 @@ class Dedupe:
 
     def has_refused(self, node: NodeId, request: Request) -> bool:
         """Whether the caller of this very request, which has a key, was told that it is not executed."""
-        return (node, request.message_id) in self._refused
+        return request.message_id in self._refused.get(node, ())
 
     def note_refusal(self, node: NodeId, request: Request) -> None:
         """Its caller is told that it was certainly not executed: no copy of it that is still on its way may be."""
         if request.idempotency_key is None or request.stream:
             return
-        if len(self._refused) >= REFUSALS_MAX:
-            del self._refused[next(iter(self._refused))]
+        refused = self._refused.get(node)
+        if refused is None:
+            if len(self._refused) >= REFUSED_NODES_MAX:
+                forgotten = self._refused.pop(next(iter(self._refused)))
+                self._counters.add("calls.refusals_forgotten", len(forgotten))
+            refused = self._refused[node] = {}
+        elif len(refused) >= REFUSALS_MAX:  # at its own cost, and nobody else's
+            del refused[next(iter(refused))]
             self._counters.add("calls.refusals_forgotten")
-        self._refused[node, request.message_id] = None
+        refused[request.message_id] = None
 
     def begin(self, invocation: Invocation) -> None:
         """An accepted request is the first of its key, if it has one."""

@@ -214,6 +214,13 @@ class Streams:
             self._keeper.wake(stream)
         return inflow is None or inflow.is_complete
 
+    def stop_waiting(self, key: StreamKey) -> None:
+        """Nobody waits for an item any more: the time in which nobody asks does not make a stream idle."""
+        stream = self._table.get(key)
+        if stream is not None and stream.reader_waits:
+            stream.reader_waits = False
+            stream.waits_since = inf
+
     def end_call(self, call: bytes) -> tuple[int, list[StreamItem]]:
         """The call has ended: how many items the application has had, with those returned, which are the rest."""
         stream = self._table.get(call)

@@ -52,15 +52,19 @@ class WaitingCancels:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, call: bytes, node: NodeId, life: Life, deadline: float, now: float) -> None:
-        """This life of a node may execute a call whose answer nobody wants any more, until `deadline`."""
+    def add(
+        self, call: bytes, node: NodeId, life: Life, deadline: float, now: float, *, at_once: bool = True
+    ) -> None:
+        """This life of a node may execute a call whose answer nobody wants any more, until `deadline`. Not `at_once`:
+        the link on which it was asked ends first, or its request might be overtaken on another one."""
         if now >= deadline:
             return
         self._waiting[call] = _Waiting(node, life, deadline)
         if len(self._waiting) > CANCELS_MAX:
             del self._waiting[next(iter(self._waiting))]
             self._counters.add("calls.cancels_dropped")
-        self._dial(node, now)
+        if at_once:
+            self._dial(node, now)
         if self._timers.due_at(WaitingCancelsDue()) is None:
             self._timers.set(WaitingCancelsDue(), now + REJOIN_INTERVAL_MAX)
 

@@ -29,10 +29,12 @@ from reachp2p.core.timers import Timers
 from reachp2p.core.trust.signer import Signer, Verifier
 from reachp2p.core.wire.engine_codec import CODEC, Codec
 from reachp2p.core.wire.limits import WireError
-from reachp2p.core.wire.messages import Ack, Chunk, Goodbye, Hello, HelloProof, Message, Ping, Reply
+from reachp2p.core.wire.messages import Ack, Cancel, Chunk, Goodbye, Hello, HelloProof, Message, Ping, Reply
 from reachp2p.errors import ErrorCode
 
 _OF_LINKS = frozenset({Ping, Ack, Goodbye, Hello, HelloProof})
+_LAST_WORDS = (Reply, Cancel)
+"""What may follow our own goodbye, until the other side has said its own."""
 """Messages for the link itself; an `Ack` that is not for us goes up all the same."""
 
 
@@ -107,7 +109,7 @@ class Links:
         """
         found = self._book.get(link)
         kind = type(message)
-        if found is None or not (found.is_usable or (kind is Reply and self.takes_replies(link))):
+        if found is None or not (found.is_usable or (kind in _LAST_WORDS and self.takes_replies(link))):
             self._counters.add("links.send_refused.closed")
             return False
         if not found.outgoing.promise(message):
@@ -171,7 +173,8 @@ class Links:
         return self._directory.linked()
 
     def takes_replies(self, link: LinkId) -> bool:
-        """Whether a reply may still be sent: whoever says goodbye first answers what had been sent to it before."""
+        """Whether a reply may still be sent: whoever says goodbye first answers what had been sent to it before. So may
+        a cancel, which must not overtake its request on a newer link."""
         found = self._book.get(link)
         return found is not None and (found.is_usable or found.state is LinkState.CLOSING)
 
@@ -401,7 +404,7 @@ class Links:
                 self._on_control(link, message, now, outputs)
                 if link.state is LinkState.CLOSED:
                     return
-            elif link.state is LinkState.PARTING and type(message) is not Reply:
+            elif link.state is LinkState.PARTING and type(message) not in _LAST_WORDS:
                 self._counters.add("dropped.message.after_goodbye")
             else:
                 link.was_used = True

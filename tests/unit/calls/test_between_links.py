@@ -6,10 +6,11 @@ from collections import deque
 
 import pytest
 
+from reachp2p.core.commands import RouteQuery, StreamKind
 from reachp2p.core.effects import LinkEnd
 from reachp2p.core.wire.messages import StreamItem
 from reachp2p.errors import ErrorCode
-from tests.unit.calls.world import Node, World
+from tests.unit.calls.world import CAPABILITY, Node, World
 from tests.unit.links.pair import End, Wire
 
 
@@ -83,6 +84,26 @@ def test_a_cancel_reaches_the_handler_while_its_link_gives_way_to_another() -> N
     go_on(world, dialled_back(world, a, b, old))
     assert b.cancel(call)
     world.sleep(15)
+    assert b.end_of(call).code == ErrorCode.CANCELLED
+    assert not a.running
+
+
+@pytest.mark.parametrize("kind", [StreamKind.NONE, StreamKind.RESULTS])
+def test_a_cancel_does_not_overtake_its_request_on_a_newer_link(kind: StreamKind) -> None:
+    world = World()
+    a, b = world.node("a"), world.node("b")
+    a.offer(stream=kind)
+    b.dial(a, a.node)
+    world.run()
+    (old,) = world.wires
+    new = dialled_back(world, a, b, old)
+    call = b.call(
+        b"", stream=bool(kind), timeout=3_600, query=RouteQuery(capability=CAPABILITY)
+    )  # on its way
+    go_on(world, new)
+    assert b.cancel(call)
+    go_on(world, new)
+    world.sleep(120)
     assert b.end_of(call).code == ErrorCode.CANCELLED
     assert not a.running
 

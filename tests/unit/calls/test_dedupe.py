@@ -10,9 +10,11 @@ from reachp2p.core.calls import dedupe
 from reachp2p.core.calls.dedupe import KEEP, DedupeDue
 from reachp2p.core.calls.hops import HopFilter
 from reachp2p.core.commands import InvokeResult, Lasting, RouteQuery
+from reachp2p.core.ids import LinkId
+from reachp2p.core.wire.messages import Request
 from reachp2p.errors import ErrorCode
 from tests.unit.calls.world import AGENT, CAPABILITY, Node, World
-from tests.unit.links.pair import life
+from tests.unit.links.pair import life, node_id
 
 
 def pair(*, others: int = 0, **offer: Any) -> tuple[World, Node, Node]:
@@ -526,3 +528,28 @@ def test_without_a_key_a_lost_link_ends_the_call_as_before() -> None:
     world.run()
     assert a.end_of(call).code == ErrorCode.OUTCOME_UNKNOWN
     assert b.running == {}
+
+
+def test_refusals_of_one_caller_do_not_make_a_node_forget_those_of_another() -> None:
+    """What its caller was promised not to be executed is not, also if a copy comes late from a lost link."""
+    world = World()
+    b, c = world.node("b"), world.node("c")
+    b.offer(concurrency=1, queue=0)
+    c.call()
+    world.run()  # b is full
+
+    def ask(link: int, name: str, number: int) -> None:
+        request = Request(
+            message_id=number.to_bytes(16), life=b.life, agent=AGENT, capability=CAPABILITY, remaining_ms=60_000,
+            payload=b"once", idempotency_key=f"key {number}",
+        )  # fmt: skip
+        b.callee.on_request(LinkId(link), node_id(name), life(1), request, world.now)
+        b.perform()
+
+    ask(98, "honest", 1)
+    for number in range(2, 2_000):
+        ask(99, "hostile", number)
+    b.finish()
+    ask(97, "honest", 1)
+    assert not b.running
+    assert b.counters.value("calls.refusals_forgotten") > 1_000

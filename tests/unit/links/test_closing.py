@@ -7,7 +7,7 @@ import pytest
 from reachp2p.core.effects import CloseLink, LinkEnd
 from reachp2p.core.ids import LinkId
 from reachp2p.core.links.outputs import LinkDown, LinkMessage
-from reachp2p.core.wire.messages import Cancel, Goodbye, Hello, HelloProof, Message, Ping, Reply
+from reachp2p.core.wire.messages import Cancel, Goodbye, Hello, HelloProof, Message, Ping, Publication, Reply
 from reachp2p.errors import ErrorCode
 from tests.unit.links.pair import Net, Script, Side, life
 
@@ -61,13 +61,13 @@ def test_when_both_say_goodbye_at_once_nothing_is_lost_either() -> None:
 
 def test_who_says_goodbye_first_still_answers_what_was_on_its_way() -> None:
     net, a, b, link = linked()
-    b.send(a, note(1))  # stands for a request that crosses the goodbye
+    b.send(a, note(1))  # stands for a request that crosses the goodbye, or for its cancel
     a.close(link)
     wire, end = a.ends[link]
     while end.inbox:
         net.step(wire, end)
     assert a.received == [note(1)]
-    assert not a.links.send(link, note(2))
+    assert not a.links.send(link, Publication(topic="a", payload=b"", sequence=1, published_at=0))
     assert a.links.send(link, big(3))
     a.perform()
     net.run()
@@ -222,12 +222,13 @@ def test_a_remote_that_says_goodbye_and_never_closes_is_hung_up_on() -> None:
     assert remote.closes() == [CloseLink(remote.link, abort=True)]
 
 
-def test_after_a_goodbye_only_replies_are_read() -> None:
+def test_after_a_goodbye_only_replies_and_cancels_are_read() -> None:
     net = Net()
     a = net.side("a")
     remote = Script(a)
-    remote.say(Goodbye(), note(1), big(2), Ping(nonce=b"8 bytes!"))
-    assert [o.message for o in remote.outputs if isinstance(o, LinkMessage)] == [big(2)]
+    new = Publication(topic="a", payload=b"", sequence=1, published_at=0)
+    remote.say(Goodbye(), note(1), new, big(2), Ping(nonce=b"8 bytes!"))
+    assert [o.message for o in remote.outputs if isinstance(o, LinkMessage)] == [note(1), big(2)]
     assert remote.heard() == [Goodbye()]
     assert a.counters.value("dropped.message.after_goodbye") == 2
 
