@@ -22,11 +22,12 @@ class Gate:
 
     def __init__(self, limit: float | None = 0.1) -> None:
         self.open = trio.Event()
-        self.cancelled = 0
+        self.begun = self.cancelled = 0
         self.agent = Agent("slow/agent")
 
         @self.agent.capability("slow.work", timeout=limit)
         async def work(number: int = 1) -> int:
+            self.begun += 1
             try:
                 await self.open.wait()
             except trio.Cancelled:
@@ -86,7 +87,7 @@ async def test_a_submitted_task_can_be_cancelled_and_its_failure_is_told_to_whoe
     async with caller_of(gate) as node:
         first, second = await node.submit("slow.work"), await node.submit("slow.failure")
         with trio.fail_after(5):
-            while first.status.state is not TaskState.RUNNING:  # noqa: ASYNC110 (a look from outside)
+            while first.status.state is not TaskState.RUNNING or not gate.begun:  # noqa: ASYNC110 (looks from outside)
                 await trio.sleep(0.01)
         assert first.cancel()
         with pytest.raises(CallFailed) as cancelled, trio.fail_after(5):
