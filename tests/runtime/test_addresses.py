@@ -33,7 +33,7 @@ def test_loopback_needs_no_permission(host: str, bound: str) -> None:
 )
 def test_what_is_no_address_is_an_os_error_whatever_the_resolver_thinks_of_it(host: str) -> None:
     """A member may advertise what it likes: the name "a..b" ended every node that heard of it."""
-    with pytest.raises(OSError, match="."):
+    with pytest.raises(OSError, match=r"."):
         socket_address(host, 7946)
 
 

@@ -91,5 +91,5 @@ class Ends:
             items, rest = items - len(rest), []
         fields = msgspec.structs.asdict(ended)
         if ended.code and call.kind & StreamKind.RESULTS:
-            fields["detail"] = f"{ended.detail} (after {items} items)"
+            fields["detail"] = f"{ended.detail} (after {items} item{'' if items == 1 else 's'})"
         return StreamEnded(**fields, items=items, rest=tuple(rest))

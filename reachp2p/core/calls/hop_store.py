@@ -161,11 +161,11 @@ class HopStore:
         return payload[: self.payload_max]
 
     def _next_name(self) -> bytes:
-        """16 bytes that no other call has: the life id and a count."""
+        """16 bytes that no other call has: the life id and a count, in front, for eight digits to tell them apart."""
         self._unplaced += 1
         life = self._own_life()
         base = int.from_bytes(life.life_id) if life is not None else 0
-        return (base ^ self._unplaced).to_bytes(16)
+        return (base ^ (self._unplaced % 2**32 << 96) ^ self._unplaced >> 32).to_bytes(16)
 
     # Looking
 

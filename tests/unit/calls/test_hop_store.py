@@ -6,7 +6,7 @@ from typing import Any
 
 from reachp2p.core.calls.hops import Hop, HopFilter, Side
 from reachp2p.core.calls.trace import asked_span, served_span, write_traceparent
-from reachp2p.core.commands import InvokeResult, RouteQuery
+from reachp2p.core.commands import CallSpec, InvokeResult, RouteQuery
 from reachp2p.core.settings import Protocol
 from reachp2p.errors import ErrorCode
 from tests.unit.calls.world import AGENT, CAPABILITY, Node, World
@@ -240,3 +240,12 @@ def test_a_call_that_begins_a_trace_while_another_is_served_is_a_stray() -> None
     assert stray in [hop.session for hop in found]
     assert later not in [hop.session for hop in found]
     assert {hop.session for hop in hops(b, session=session)} == {session}
+
+
+def test_calls_that_found_nobody_are_told_apart_by_their_first_digits() -> None:
+    """`reachp2p trace` takes eight of them."""
+    world, a, _ = pair()
+    spec = CallSpec(query=RouteQuery(capability="no.such"), payload=b"")
+    names = [a.hops.unplaced(spec, ErrorCode.UNKNOWN_TARGET, "nobody", world.now) for _ in range(300)]
+    assert len({name.hex()[:8] for name in names}) == len(set(names)) == 300
+    assert all(len(name) == 16 for name in names)
