@@ -264,8 +264,13 @@ class Hearing:
             node = NodeId(entry.node)
             if node == self._parts.own.node:
                 continue
+            member = self._parts.table.get(node)
+            if member is None or member.life != entry.life:
+                continue
+            # Nobody knows more of a node than it has signed: else one lie would have its next records refused.
+            through = min(entry.complete, member.head.fact.version)
             of_node = listed.get(entry.node, {})
-            gone = self._parts.store.completed(node, entry.life, entry.complete, of_node, entry.version)
+            gone = self._parts.store.completed(node, entry.life, through, of_node, entry.version)
             for lost in gone:
                 self._consequences.unroute(lost.fact, now)
         for data in delta.doubts:

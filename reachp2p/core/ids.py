@@ -60,7 +60,8 @@ class Life(msgspec.Struct, frozen=True, order=True, array_like=True, forbid_unkn
 class Address(msgspec.Struct, frozen=True, order=True, array_like=True, forbid_unknown_fields=True, gc=False):
     """Where a node can be reached: a literal IP address and one port number for both UDP and TCP."""
 
-    host: Annotated[str, Meta(min_length=2, max_length=64)]
+    host: Annotated[str, Meta(min_length=2, max_length=64, pattern=r"\A[0-9A-Za-z.:%_-]+\Z")]
+    """Its characters, and an IPv6 zone's; whether it is an address is for the resolver to say."""
     port: Annotated[int, Meta(ge=1, le=65_535)]
 
     def __str__(self) -> str:

@@ -37,6 +37,7 @@ from reachp2p.runtime.control_wire import (
     member_object,
     topic_event_object,
 )
+from reachp2p.runtime.exception_groups import sole
 from reachp2p.runtime.routable import RoutableLog
 from reachp2p.runtime.state_folder import StateFolder
 
@@ -142,12 +143,14 @@ class _Server:
         self._clients += 1
         try:
             await self._converse(accepted)
-        except (OSError, trio.BrokenResourceError) as error:
-            self._counters.add("control.lost")
-            logger.debug("a command line has gone: %s", error)
-        except Exception:
-            self._counters.add("control.failed")
-            logger.exception("a connection of the command line has failed")
+        except Exception as error:
+            found = sole(error)  # of the tasks that serve one
+            if isinstance(found, OSError | trio.BrokenResourceError):
+                self._counters.add("control.lost")
+                logger.debug("a command line has gone: %s", found)
+            else:
+                self._counters.add("control.failed")
+                logger.exception("a connection of the command line has failed")
         finally:
             self._clients -= 1
 
@@ -377,8 +380,11 @@ class _Server:
         stream = self._node.events(with_calls=bool(args.get("calls")))
         offset = time.time() - trio.current_time()
         try:
-            async for event in stream:
-                await self._write(lines, {"id": number, "event": event_object(event, event.at + offset)})
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_cancel_when_gone, lines, nursery.cancel_scope)
+                async for event in stream:
+                    await self._write(lines, {"id": number, "event": event_object(event, event.at + offset)})
+                nursery.cancel_scope.cancel()
         finally:
             stream.close()
         await self._write(lines, {"id": number, "ok": True, "result": {"dropped": stream.dropped}})

@@ -104,5 +104,8 @@ def _literal(host: str) -> str | None:
 def _with_zone(address: tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]) -> str:
     host = str(address[0])
     if len(address) == 4 and address[3] and "%" not in host:
-        return f"{host}%{socket.if_indextoname(address[3])}"
+        try:
+            return f"{host}%{socket.if_indextoname(address[3])}"
+        except OSError:  # the interface has gone since: its number is a zone, too
+            return f"{host}%{address[3]}"
     return host

@@ -94,9 +94,15 @@ class ServerOpening(_Opening):
                 return None
             assert isinstance(request, Request)
             self._check(request)
-            return self._websocket.send(AcceptConnection())
+            return self._accept()
         except _Refused as error:
             raise OpeningRefused(str(error), self._refusal(error)) from error
+
+    def _accept(self) -> bytes:
+        try:
+            return self._websocket.send(AcceptConnection())
+        except Exception as error:
+            raise _Refused(f"{type(error).__name__}: {error}") from error
 
     def _check(self, request: Request) -> None:
         names = [name for name, _ in request.extra_headers]
@@ -123,9 +129,11 @@ class ServerOpening(_Opening):
             (b"Content-Length", b"%d" % len(body)),
         ]
         answer = RejectConnection(status_code=refused.status, headers=fields, has_body=True)
-        return _with_phrase(self._websocket.send(answer), refused.status) + self._websocket.send(
-            RejectData(body)
-        )
+        try:
+            told = self._websocket.send(answer) + self._websocket.send(RejectData(body))
+        except Exception:  # noqa: BLE001 (a HEAD takes no body: whatever the library stumbles over, there is an answer)
+            told = b"HTTP/1.1 %d \r\nConnection: close\r\n\r\n" % refused.status
+        return _with_phrase(told, refused.status)
 
 
 def _with_phrase(answer: bytes, status: int) -> bytes:

@@ -99,6 +99,8 @@ def values_of(annotation: Any, bounds: Meta) -> st.SearchStrategy[Any]:
     if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
         return structs(annotation)
     low, high = bounds.min_length or 0, bounds.max_length
+    if bounds.pattern is not None:
+        return st.from_regex(bounds.pattern).filter(lambda text: low <= len(text) <= (high or len(text)))
     plain_types: dict[Any, st.SearchStrategy[Any]] = {
         types.NoneType: st.none(),
         Any: plain,

@@ -423,3 +423,20 @@ async def test_what_is_in_the_place_of_the_socket_refuses_the_start(tmp_path: Pa
     ):
         async with Node(name="one", state=tmp_path / "state", control=True):
             raise AssertionError("it must not start")
+
+
+async def test_event_listeners_that_have_gone_leave_their_places(tmp_path: Path) -> None:
+    """Whether or not anything happens that they would have been told."""
+    async with answering(tmp_path) as node:
+        for _ in range(CLIENTS_MAX + RESERVED):
+            connected = await raw(tmp_path)
+            await connected.send_all(b'{"id":1,"op":"events","args":{}}\n')
+            await trio.sleep(0.02)
+            await connected.aclose()
+        with trio.fail_after(10):
+            while True:
+                with suppress(ReachError):
+                    assert (await request(tmp_path, "members"))["members"]
+                    break
+                await trio.sleep(0.1)
+        assert not node.diagnostics().get("control.failed")

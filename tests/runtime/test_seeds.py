@@ -128,3 +128,15 @@ async def test_a_long_answer_is_used_in_part_another_part_each_time(
         await seeds.run()
     assert {len(one) for one in seen} == {ADDRESSES_MAX}
     assert len(seen) > 5
+
+
+async def test_an_answer_with_the_zone_of_an_interface_that_has_gone_is_an_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def answer(host: str, port: int, **_: object) -> object:
+        return [(socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("fe80::1", port, 0, 987_654))]
+
+    monkeypatch.setattr(trio.socket, "getaddrinfo", answer)
+    seeds = Seeds([("printer.local", 7946)], lambda _: None, random.Random(1))
+    await seeds.resolve_once(1.0)
+    assert list(seeds._found.values()) == [(Address("fe80::1%987654", 7946),)]

@@ -104,6 +104,16 @@ def test_a_request_that_is_no_link_is_refused_with_the_reason(
     assert caught.value.answer.startswith(b"HTTP/1.1 " + status + b" " + phrase + b"\r\n")
 
 
+@pytest.mark.parametrize("method", ["HEAD", "POST", "CONNECT", "OPTIONS", "PUT"])
+def test_a_request_with_another_method_is_refused_with_an_answer(method: str) -> None:
+    """The body of a refusal is more than a HEAD may be told: one such request ended a node."""
+    for request in (f"{method} / HTTP/1.1\r\nHost: x\r\n\r\n", REQUEST.replace("GET", method)):
+        with pytest.raises(OpeningRefused) as caught:
+            serve(request)
+        assert caught.value.answer.startswith(b"HTTP/1.1 4")
+        assert b"connection: close" in caught.value.answer.lower()
+
+
 def test_no_extension_is_accepted() -> None:
     answer = serve(REQUEST.replace("Host:", "Sec-WebSocket-Extensions: permessage-deflate\r\nHost:"))
     assert answer is not None

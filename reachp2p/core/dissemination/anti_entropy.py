@@ -44,6 +44,8 @@ WANTS_MAX = 16_384
 INITIATED_MAX = 8
 ANSWERED_MAX = 64
 """A seed answers many joiners at once; beyond this an offer is refused (counted) and the initiator tries another."""
+ANSWERED_ON_A_LINK_MAX = 4
+"""Of those, over one link: nobody needs more than one at a time."""
 PAGE_ENTRIES = 512
 PULL = 0
 NOTHING = Life(0, bytes(LIFE_ID_BYTES))
@@ -179,8 +181,9 @@ class AntiEntropy:
             self._counters.add("sync.answered_equal")
             self._send(link, SyncEnd(exchange=number, equal=True))
             return
-        answered = sum(not e.initiated for e in self._exchanges.values())
-        if answered >= ANSWERED_MAX or (link, number) in self._exchanges:
+        answered = [its_link for (its_link, _), e in self._exchanges.items() if not e.initiated]
+        is_full = len(answered) >= ANSWERED_MAX or answered.count(link) >= ANSWERED_ON_A_LINK_MAX
+        if is_full or (link, number) in self._exchanges:
             self._counters.add("sync.refused")
             self._send(link, SyncEnd(exchange=number))
             return

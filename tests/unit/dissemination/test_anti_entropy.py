@@ -425,3 +425,18 @@ def test_a_pull_asks_for_a_page_at_most() -> None:
     (want,) = side.sent
     assert isinstance(want, SyncWant)
     assert len(want.entries) == PAGE_ENTRIES
+
+
+def test_one_peer_does_not_take_every_place_for_exchanges() -> None:
+    sent: list[tuple[LinkId, Message]] = []
+
+    def send(link: LinkId, message: Message) -> bool:
+        sent.append((link, message))
+        return True
+
+    sync = AntiEntropy(Shelf(entry(3)), send, timers=Timers(), rng=seeded(), counters=Counters())
+    for number in range(1, ANSWERED_MAX + 1):
+        sync.on_message(LinkId(1), node_id(1), SyncOffer(exchange=number, hash=bytes(16), nodes=0), 0.0)
+    sent.clear()
+    sync.on_message(LinkId(2), node_id(2), SyncOffer(exchange=1, hash=bytes(16), nodes=0), 0.0)
+    assert isinstance(sent[0][1], SyncDigest)

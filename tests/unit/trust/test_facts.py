@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from reachp2p.core.counters import Counters
-from reachp2p.core.ids import Life, NodeId
+from reachp2p.core.ids import Address, Life, NodeId
 from reachp2p.core.trust import facts as facts_module
 from reachp2p.core.trust.ed25519 import Ed25519Signer, Ed25519Verifier
 from reachp2p.core.trust.facts import (
@@ -153,6 +153,17 @@ def test_malformed_facts_are_rejected_before_any_verification(data: bytes, expec
     checking = Checking()
     assert checking.reason(Head, data) == expected
     assert checking.verifier.asked == 0
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1\0", "a b", "\x1b[2J", "::1\n", "ж.example"])
+def test_a_head_with_what_can_be_no_address_is_rejected(host: str) -> None:
+    """It would come to a resolver, to HTTP headers and to terminals."""
+    data = sign1(
+        encode_fact(msgspec.structs.replace(HEAD, addresses=[Address(host, 7946)])), b"", SIGNER.sign
+    )
+    assert Checking().reason(Head, data) == "bad_field"
+    fine = signed(msgspec.structs.replace(HEAD, addresses=[Address("fe80::1%eth0.7", 7946)]))
+    assert Checking().checker.open(Head, fine).fact.addresses[0].host == "fe80::1%eth0.7"
 
 
 def test_the_memory_forgets_the_oldest_first() -> None:

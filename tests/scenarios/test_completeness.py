@@ -1,0 +1,28 @@
+"""What one member says of how complete another's records are."""
+
+from __future__ import annotations
+
+from reachp2p_sim.world.world import World
+
+from reachp2p.core.commands import AgentSpec
+from reachp2p.core.hearing import Source
+from reachp2p.core.ids import COUNTER_MAX
+from reachp2p.core.wire.messages import DigestEntry, SyncDelta
+
+
+def test_nobody_is_complete_beyond_what_the_owner_has_signed() -> None:
+    """One delta of any member about another had all refuse the other's later records, for good."""
+    world = World(seed=3)
+    hosts = world.add_nodes(5)
+    world.run(20)
+    reader, victim, liar = hosts[0], hosts[1], hosts[2]
+    life = victim.engine.life
+    assert life is not None
+    entry = DigestEntry(victim.node, life, False, 0, COUNTER_MAX, COUNTER_MAX)
+    delta = SyncDelta(exchange=0, through=[entry], last=True)
+    reader.engine._hearing.delta(delta, Source(liar.node, link=1), reader.now)
+    world.run(60)
+    victim.engine.register(AgentSpec(agent="a/late"), victim.now)
+    world.run(120)
+    for host in hosts:
+        assert [view.agent for view in host.engine.agents() if view.node == victim.node] == ["a/late"]
