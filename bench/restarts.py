@@ -133,7 +133,7 @@ async def measure(options: argparse.Namespace) -> dict[str, Any]:
                 with trio.move_on_after(options.kills * TURN_SECONDS + RESERVE_SECONDS):
                     await story.run()
             nursery.cancel_scope.cancel()
-        return verdict(story.turns, network.runs, network.epochs(), kills=options.kills, limit=LIMIT)
+        return verdict(story.turns, network.runs, network.epochs(), kills=options.kills, limit=options.limit)
 
 
 def progress(text: str) -> None:
@@ -149,6 +149,12 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=6)
     parser.add_argument(
         "--seed", type=int, default=None, help="of all choices; drawn and printed if not given"
+    )
+    parser.add_argument(
+        "--limit",
+        type=float,
+        default=LIMIT,
+        help=f"seconds until a restart must be in every view ({LIMIT:g})",
     )
     parser.add_argument("--folder", default=None, help="where the state folders are made, to choose the disk")
     options = parser.parse_args()
