@@ -268,7 +268,8 @@ class Hearing:
             if member is None or member.life != entry.life:
                 continue
             # Nobody knows more of a node than it has signed: else one lie would have its next records refused.
-            through = min(entry.complete, member.head.fact.version)
+            signed = max(member.head.fact.version, self._parts.store.highest(node))
+            through = min(entry.complete, signed)
             of_node = listed.get(entry.node, {})
             gone = self._parts.store.completed(node, entry.life, through, of_node, entry.version)
             for lost in gone:

@@ -56,7 +56,7 @@ class Introductions:
         """A contact says what it holds about our id, and names others."""
         parts = self._parts
         assert source.link is not None, "contacts are links"
-        parts.contacts.on_answered(source.link)
+        was_asked = parts.contacts.on_answered(source.link)
         held = None
         if message.held is not None:
             try:
@@ -72,7 +72,12 @@ class Introductions:
             node = self._hearing.subject(data)
             if node is not None:
                 named.append(node)
-        self._hearing.steps += parts.life.on_answer(held, now)
+        if was_asked:
+            self._hearing.steps += parts.life.on_answer(held, now)
+        else:  # nobody can answer for the others that were asked
+            parts.counters.add("contacts.answer_unasked")
+            if held is not None:
+                self._hearing.steps += parts.life.on_own_head(held, now)
         if parts.life.is_running:
             self._push_pull.first_sync(source.node, named, now)
         elif len(self._answers) < CONTACTS_MAX:

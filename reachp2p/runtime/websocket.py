@@ -229,6 +229,9 @@ class Links:
             await _refuse(accepted, error.answer)
         except OSError:
             self._counters.add("links.refused.opening_ended")
+        except Exception:  # anybody may connect, and no stranger's bytes may end the node
+            self._counters.add("links.refused.opening")
+            logger.exception("the handshake of a connection has failed in a way that it should not")
         return False
 
     # Dialling

@@ -206,6 +206,10 @@ class AntiEntropy:
         if exchange.outstanding:
             self._counters.add("dropped.sync.page_after_last")
             return []
+        is_empty = not page.entries and not page.last
+        if is_empty or (page.entries and exchange.after and page.entries[0].node <= exchange.after):
+            self._counters.add("dropped.sync.page_turned_back")  # everything would be sent again
+            return []
         if not exchange.after:
             exchange.ours = {e.node: e for e in self._replica.digest(now)}
         self._progress(link, page.exchange, now)

@@ -175,9 +175,9 @@ class Contacts:
         """A contact has been asked over a link."""
         self._asked[link] = None
 
-    def on_answered(self, link: LinkId) -> None:
-        """It has answered."""
-        self._asked.pop(link, None)
+    def on_answered(self, link: LinkId) -> bool:
+        """It has answered; false if it was not asked, or has answered before."""
+        return self._asked.pop(link, link) is None
 
     def on_link_down(self, link: LinkId) -> bool:
         """A link is gone or never came; true if we had dialled it to find somebody, or have asked over it and have no

@@ -106,6 +106,8 @@ class LifeCycle:
         self._fence_ticket: Ticket | None = None
         self._heard: Head | None = None
         self._waiting = 0
+        self._has_marker = False
+        """The fence of a former life is on disk, and taken over."""
         self._challenge = Challenging(
             node, settings.protocol.probe_interval, effects=effects, timers=timers, entropy=entropy
         )
@@ -148,11 +150,8 @@ class LifeCycle:
                 reason = "this state folder is fenced: another node runs under its key; replace that with --take-over"
                 return self._refuse(ErrorCode.FENCED, reason, now)
             epoch = max(epoch, int.from_bytes(fenced_row[:EPOCH_BYTES], "big"))
-        steps = self._write(epoch + 1, now)
-        if fenced_row is not None and Step.STOP not in steps:
-            # After the epoch, so that whoever is killed in between is still fenced.
-            self._effects.delete(Table.LIFE, FENCED_KEY)
-        return steps
+        self._has_marker = fenced_row is not None
+        return self._write(epoch + 1, now)
 
     def _write(self, epoch: int, now: float) -> list[Step]:
         if epoch > EPOCH_MAX:
@@ -168,6 +167,11 @@ class LifeCycle:
         """The epoch, or the fenced marker, is on disk."""
         if ticket == self._epoch_ticket and self.phase is Phase.WRITING:
             self.life, self._next = self._next, None
+            if (
+                self._has_marker
+            ):  # only now, so that whoever fails to store the epoch, or is killed, is still fenced
+                self._has_marker = False
+                self._effects.delete(Table.LIFE, FENCED_KEY)
             if self._has_asked:
                 return self._run(now)
             self._go(Phase.ASKING)

@@ -108,13 +108,18 @@ class RecordStore:
             if held.digest < record.digest:  # a fixed choice, whatever came first
                 return Outcome.SAME
         if held is None:
-            if fact.version <= shelf.complete:
+            if fact.version <= min(shelf.complete, shelf.floor):
                 return Outcome.OUTDATED  # replaced or withdrawn since, and its tombstone may be forgotten
             if fact.withdrawn and fact.version <= shelf.floor:
                 return Outcome.OUTDATED  # its retention is over; nobody needs to learn of it any more
             if len(shelf.records) >= self._max:
                 self._counters.add("dropped.record.node_full")
                 return Outcome.FULL
+            if fact.version <= shelf.complete:
+                # Above the floor even tombstones are kept: whoever said that we had everything was wrong.
+                shelf.complete = fact.version - 1
+                self.version += 1
+                self._counters.add("registry.not_complete")
         size = shelf.size + len(record.data) - (len(held.data) if held is not None else 0)
         if len(record.data) > RECORD_BYTES_MAX or size > SHELF_BYTES_MAX:
             self._counters.add("dropped.record.node_bytes")
@@ -182,6 +187,11 @@ class RecordStore:
         shelf.ahead = {seen: None for seen in shelf.ahead if seen > through}
         self._advance(shelf)
         return gone
+
+    def highest(self, node: NodeId) -> int:
+        """The highest version of a record that is held of a node; 0 if none is."""
+        shelf = self._shelves.get(node)
+        return max((r.fact.version for r in shelf.records.values()), default=0) if shelf is not None else 0
 
     def raise_floor(self, node: NodeId, floor: int, version: int = 0) -> list[Checked[AgentRecord]]:
         """The owner keeps no tombstones up to `floor`, says its head of this `version`; if we have them all, neither do

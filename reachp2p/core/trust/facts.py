@@ -139,8 +139,9 @@ class FactChecker:
         if self._shared is not None and len(self._shared) >= SHARED_MAX:
             self._shared.clear()  # whatever is in use is opened once more
             self._counters.add("facts.shared_cleared")
+        is_known = checked.data in self._cache
         self._cache[checked.data] = checked  # type: ignore[assignment]  # Checked is only read
-        if self._shared is not None:
+        if self._shared is not None or is_known:
             return
         self._cache_bytes += len(checked.data)
         while len(self._cache) > self._cache_max or self._cache_bytes > CACHE_BYTES_MAX:

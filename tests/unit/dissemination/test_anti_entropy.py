@@ -440,3 +440,24 @@ def test_one_peer_does_not_take_every_place_for_exchanges() -> None:
     sent.clear()
     sync.on_message(LinkId(2), node_id(2), SyncOffer(exchange=1, hash=bytes(16), nodes=0), 0.0)
     assert isinstance(sent[0][1], SyncDigest)
+
+
+def test_a_responder_that_turns_back_is_not_sent_everything_again() -> None:
+    sent: list[Message] = []
+
+    def send(_: LinkId, message: Message) -> bool:
+        sent.append(message)
+        return True
+
+    counters = Counters()
+    shelf = Shelf(*(entry(number) for number in range(3, 60)))
+    sync = AntiEntropy(shelf, send, timers=Timers(), rng=seeded(), counters=counters)
+    assert sync.begin(LinkId(1), node_id(1), 0.0)
+    (offer,) = sent
+    assert isinstance(offer, SyncOffer)
+    for turn in range(20):
+        end = b"\xff" * 32 if turn % 2 == 0 else bytes(32)
+        page = SyncDigest(exchange=offer.exchange, entries=[absent(end)], last=False)
+        sync.on_message(LinkId(1), node_id(1), page, 0.0)
+    assert sum(len(m.through) + len(m.heads) for m in sent if isinstance(m, SyncDelta)) <= 60
+    assert counters.value("dropped.sync.page_turned_back") == 19

@@ -613,6 +613,7 @@ def test_take_over_starts_a_fenced_folder_above_the_life_that_fenced_it() -> Non
     disk = {EPOCH_KEY: epoch_row(5), FENCED_KEY: marker(life(9))}
     node = Node(disk, take_over=True).start()
     assert (node.phase, node.epoch) == (Phase.RUNNING, 10)
+    node.write()
     assert disk == {EPOCH_KEY: epoch_row(10)}
 
 

@@ -298,3 +298,25 @@ def test_versions_seen_ahead_are_bounded() -> None:
     assert desk.counters.value("registry.ahead_full") == 93
     assert desk.completed(100, "a/a") == []
     assert desk.complete == 100
+
+
+def test_a_record_above_the_floor_proves_that_not_everything_was_held(desk: Desk) -> None:
+    """One member can say to a newcomer that there is nothing; what the owner has signed comes in all the same."""
+    assert desk.completed(7) == []
+    assert desk.complete == 7
+    assert desk.put("a/b", 5) is NEW
+    assert (desk.complete, desk.counters.value("registry.not_complete")) == (4, 1)
+    assert desk.put("a/c", 6) is NEW
+    assert desk.put("a/d", 5) is NEW, (
+        "somebody equivocates, or the number was given twice: that is not judged here"
+    )
+    assert desk.completed(7) == []
+    assert desk.held() == {"a/b": 5, "a/c": 6, "a/d": 5}
+
+
+def test_below_the_floor_what_is_not_held_was_withdrawn_and_stays_so(desk: Desk) -> None:
+    desk.raise_floor(5)
+    desk.completed(7)
+    assert desk.put("a/b", 5) is OUTDATED
+    assert desk.put("a/c", 6) is NEW
+    assert desk.complete == 6, "it follows what has been seen"
