@@ -23,8 +23,9 @@ from reachp2p.core.registry.record import RECORD_BYTES_MAX, RECORDS_BYTES_MAX
 from reachp2p.core.trust.facts import Checked
 from reachp2p.core.wire.facts import AgentRecord
 
-SHELF_BYTES_MAX = RECORDS_BYTES_MAX + 65_536
-"""Signed bytes held of one node: what it may offer, and tombstones of about 200 bytes beside it."""
+SHELF_BYTES_MAX = RECORDS_BYTES_MAX + 98_304
+"""Signed bytes held of one node: what it may offer, and beside it tombstones for each of 256 records: about 200 bytes
+each, and no more than 384 with the longest names and a claim. A node's own shelf must never be full."""
 
 
 class Outcome(Enum):

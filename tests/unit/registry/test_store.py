@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from reachp2p.core.counters import Counters
-from reachp2p.core.registry.record import RECORD_BYTES_MAX, RECORDS_BYTES_MAX
+from reachp2p.core.ids import CLAIM_EPOCH_MAX, COUNTER_MAX, EPOCH_MAX, Life
+from reachp2p.core.registry.record import RECORD_BYTES_MAX, RECORDS_BYTES_MAX, withdrawal_of
 from reachp2p.core.registry.store import SHELF_BYTES_MAX, Outcome, RecordStore
+from reachp2p.core.settings import Protocol
+from reachp2p.core.wire.facts import Claim
 from tests.support import Author, life
 
 NEW, SAME, OUTDATED, AHEAD, FULL = Outcome
@@ -319,3 +322,18 @@ def test_below_the_floor_what_is_not_held_was_withdrawn_and_stays_so(desk: Desk)
     assert desk.put("a/b", 5) is OUTDATED
     assert desk.put("a/c", 6) is NEW
     assert desk.complete == 6, "it follows what has been seen"
+
+
+def test_the_own_shelf_has_room_for_all_that_may_be_offered_and_all_tombstones() -> None:
+    """A node whose own shelf were full would end itself: an own record is always taken."""
+    longest = withdrawal_of(
+        f"{'a' * 64}/{'b' * 64}",
+        ANN.node,
+        Life(EPOCH_MAX, b"\xff" * 16),
+        COUNTER_MAX,
+        2**40 - 1,
+        Claim(CLAIM_EPOCH_MAX, CLAIM_EPOCH_MAX),
+    )
+    size = len(ANN.signer.sign(longest))
+    assert 250 < size < 384
+    assert RECORDS_BYTES_MAX + Protocol().records_per_node_max * size <= SHELF_BYTES_MAX
