@@ -5,10 +5,10 @@ input never waits. Outputs are performed by one task, woken once for all the inp
 scheduler; that is what makes batches, and no message costs a task or a checkpoint of its own. In a long round they do
 not wait for its end: every `BATCH` inputs they are performed by whoever gave the last, or a hundred calls would leave
 as one lump, their answers would come as one, and of two nodes one would always be idle. What is for the application
-waits for the end of the round all the same: whoever has just given a command does not listen yet. What one read of a
-link has brought is a batch already: its outputs are performed at once, a round earlier. No effect blocks: a datagram is
-sent now or dropped, a frame goes to the kernel or to its link's queue, a write goes to the storage thread, a handler
-gets a task. The one timer is the engine's `next_deadline`.
+waits all the same while a command is given: whoever gives it does not listen yet. What one read of a link has brought
+is a batch already: its outputs are performed at once, a round earlier. No effect blocks: a datagram is sent now or
+dropped, a frame goes to the kernel or to its link's queue, a write goes to the storage thread, a handler gets a task.
+The one timer is the engine's `next_deadline`.
 """
 
 from __future__ import annotations
@@ -57,6 +57,9 @@ BATCH = 8
 and 16 calls under way the two sides take turns."""
 ROUNDS_MAX = 8
 """Rounds of effects performed before other tasks run: reports of room may free further frames."""
+
+_TOLD = (Notify, StreamReady)
+"""Effects that are for the application."""
 
 
 class Outlets(msgspec.Struct, frozen=True):
@@ -114,12 +117,12 @@ class Driver:
     def datagram(self, source: Address, data: bytes) -> None:
         """A UDP payload arrived."""
         self.engine.handle_datagram(source, data, trio.current_time())
-        self.wake()
+        self._wake(tells=True)
 
     def link_opened(self, link: LinkId, identity: NodeId | None) -> None:
         """A dial succeeded, or a link was accepted."""
         self.engine.handle_link_opened(link, identity, trio.current_time())
-        self.wake()
+        self._wake(tells=True)
 
     def link_frame(self, link: LinkId, data: bytes) -> None:
         """A whole message arrived on a link; `link_read` follows."""
@@ -133,29 +136,33 @@ class Driver:
             or not self._perform_early(tells=True)
             or self._deadline() < self._sleeps_until
         ):
-            self.wake()
+            self._wake(tells=True)
 
     def link_writable(self, link: LinkId, free_bytes: int) -> None:
         """A link has room again."""
         self.engine.handle_link_writable(link, free_bytes, trio.current_time())
-        self.wake()
+        self._wake(tells=True)
 
     def link_closed(self, link: LinkId, end: LinkEnd) -> None:
         """A link ended, or a dial failed."""
         self.engine.handle_link_closed(link, end, trio.current_time())
-        self.wake()
+        self._wake(tells=True)
 
     def invoke_ended(self, invocation: int, result: InvokeResult) -> None:
         """A handler ended."""
         self.engine.handle_invoke_result(invocation, result, trio.current_time())
-        self.wake()
+        self._wake(tells=True)
 
     def wake(self) -> None:
-        """Have the effects taken soon. Called by every input and after every command given to the engine directly."""
+        """Have the effects taken soon. Called after every command given to the engine directly, by whoever may be about
+        to listen to what comes of it."""
+        self._wake(tells=False)
+
+    def _wake(self, *, tells: bool) -> None:
         self._inputs += 1
         if self._is_awake:
             if self._inputs >= BATCH and self._may_perform:
-                self._perform_early(tells=False)
+                self._perform_early(tells=tells)
             return
         self._is_awake = True
         task, self._parked = self._parked, None
@@ -228,7 +235,7 @@ class Driver:
                     for told in untold:
                         self._perform(told, outlets)
                 for effect in self.engine.take_effects():
-                    if not tells and isinstance(effect, Notify | StreamReady):
+                    if not tells and isinstance(effect, _TOLD):
                         self._untold.append(effect)
                     else:
                         self._perform(effect, outlets)
